@@ -44,6 +44,17 @@ typedef enum vd_dtype {
 const char *vd_dtype_name(vd_dtype type); /* as safetensors spells it: "F32", "BF16", … */
 int64_t     vd_dtype_size(vd_dtype type); /* bytes of one element */
 
+/* ---- Tensors ---- */
+
+/* A named array in memory: row-major, contiguous. Who owns `data` and `name` is said where one is passed. */
+typedef struct vd_tensor {
+    const char *name;
+    vd_dtype    type;
+    int         rank;
+    int64_t     shape[8];
+    void       *data;
+} vd_tensor;
+
 /* ---- Context ---- */
 
 typedef struct vd_context vd_context;
@@ -77,6 +88,88 @@ void      vd_close(vd_context *ctx); /* NULL is legal */
 const char *vd_error_text(const vd_context *ctx);
 const char *vd_error_reason(const vd_context *ctx);
 void        vd_clear_error(vd_context *ctx);
+
+/* ---- Models ---- */
+
+typedef struct vd_model vd_model;
+
+/* Opens a model folder: a pipeline folder (with transformer/), a component's own folder, or one .safetensors beside its config.json.
+ * Files are mapped; no weights are read. The folder must not change while the model is open. *out is NULL on failure. */
+vd_status vd_model_open(vd_context *ctx, const char *path, vd_model **out);
+void      vd_model_close(vd_context *ctx, vd_model *model); /* NULL is legal */
+
+typedef enum vd_policy {
+    VD_POLICY_BF16 = 0, /* as published: every node rounds to bf16 */
+    VD_POLICY_F32,      /* the residual stream, modulation, gates, norms, embedders and head in float32 around bf16 block products */
+    VD_POLICY_F32_SITU, /* as F32; SiTU in float32 with one rounding, the text embedder's linears in bf16 */
+    VD_POLICY_COUNT
+} vd_policy;
+
+typedef enum vd_arith {
+    VD_ARITH_TC16 = 0, /* bf16 products in the tensor core's order: torch's bytes on a Hopper GPU */
+    VD_ARITH_FMA,      /* bf16 products in an order that CPUs run fast */
+    VD_ARITH_COUNT
+} vd_arith;
+
+typedef enum vd_match {
+    VD_MATCH_NONE = 0,        /* rows=free: no row depends on how many rows there are */
+    VD_MATCH_TORCH_2_11_H200, /* few-row linears split K where cuBLAS does, so that a whole run equals torch's */
+    VD_MATCH_COUNT
+} vd_match;
+
+const char *vd_policy_name(vd_policy policy); /* "bf16", "f32", "f32-situ" */
+const char *vd_arith_name(vd_arith arith);    /* "tc16", "fma" */
+const char *vd_match_name(vd_match match);    /* "none", "torch2.11-h200" */
+bool vd_policy_find(const char *name, vd_policy *out);
+bool vd_arith_find(const char *name, vd_arith *out);
+bool vd_match_find(const char *name, vd_match *out);
+
+/* ---- Forward ---- */
+
+/* One request: its inputs and its place in the network. Samples of one call never touch each other's bytes. */
+typedef struct vd_sample {
+    /* Named tensors. MOSS-Image: `latents` [C, h, w] F32, `text` [T, text_dim] BF16 (rounded when F32), `t` [1] F32 = 1000·sigma. Any
+     * node's value may be given under its node name, in the policy's type or exactly representable in it; it is then not computed.
+     * `x` stands for the rows entering the first node of the range. */
+    const vd_tensor *inputs;
+    int              input_count;
+    int64_t          h, w, text_rows;  /* needed only when latents or text are not given; 0 otherwise */
+    const int64_t   *skip;             /* blocks left out, each in [0, blocks), no block twice */
+    int              skip_count;
+    const int64_t   *rows;             /* NULL: all. Else only these joint rows leave the last block of the range (keys come from all rows) */
+    int64_t          row_count;
+} vd_sample;
+
+/* A node's value, as soon as it is there; `value` is valid during the call. A result other than 0 stops the forward (VD_CANCELLED). */
+typedef int vd_tap_fn(void *user, int sample, const vd_tensor *value);
+
+typedef struct vd_forward_options {
+    vd_policy   policy;
+    vd_arith    arith;
+    vd_match    match;
+    const char *from, *to;       /* node names, both included; NULL: the first, the last */
+    const char *taps;            /* comma-separated node names; "*" stands for any run of characters: "x.*,b20.*". NULL: only `to` */
+    vd_tap_fn  *tap;             /* receives the tapped nodes and always the last node of the range */
+    void       *tap_user;
+    void       *reserved[4];
+} vd_forward_options;
+
+void vd_forward_options_init(vd_forward_options *options); /* bf16, tc16, no match, whole */
+
+/* Runs the range of nodes on every sample. Node names: docs/moss_image.md. Sizes and inputs are checked, and memory is planned and taken,
+ * before any work starts. The numbers do not depend on threads, level, the other samples or the taps. */
+vd_status vd_forward(vd_context *ctx, const vd_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count);
+
+/* What a forward with these sizes would need, in bytes. */
+typedef struct vd_memory_plan {
+    int64_t weights;     /* mapped, not allocated */
+    int64_t activations; /* streams and block activations */
+    int64_t scratch;     /* packed weights and keys, per worker */
+    int64_t total;
+} vd_memory_plan;
+
+vd_status vd_plan_memory(vd_context *ctx, const vd_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count,
+                         vd_memory_plan *plan);
 
 #ifdef __cplusplus
 }
