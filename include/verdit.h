@@ -44,6 +44,19 @@ typedef enum vd_dtype {
 const char *vd_dtype_name(vd_dtype type); /* as safetensors spells it: "F32", "BF16", … */
 int64_t     vd_dtype_size(vd_dtype type); /* bytes of one element */
 
+/* A tensor: row-major, the last dimension contiguous, `data` at any alignment. rank 0 is one element. Whoever made it owns name and data. */
+#define VD_MAX_RANK 8
+typedef struct vd_tensor {
+    const char *name;
+    vd_dtype    type;
+    int         rank;
+    int64_t     shape[VD_MAX_RANK];
+    void       *data;
+} vd_tensor;
+
+int64_t vd_tensor_elements(const vd_tensor *tensor); /* product of the shape */
+int64_t vd_tensor_bytes(const vd_tensor *tensor);
+
 /* ---- Tensors ---- */
 
 /* A named array in memory: row-major, contiguous. Who owns `data` and `name` is said where one is passed. */
@@ -170,6 +183,37 @@ typedef struct vd_memory_plan {
 
 vd_status vd_plan_memory(vd_context *ctx, const vd_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count,
                          vd_memory_plan *plan);
+
+/* ---- Tensor files ---- */
+
+/* Weights and tensors on disk, in the safetensors format. The reader is made for hostile files: everything that a header says is checked
+ * before it is believed (docs/files.md lists what is refused and with which reason), and opening reads headers only.
+ *
+ * Caveat: the file is mapped. If another program shortens it while it is open, reading a tensor ends the process with SIGBUS; a library
+ * cannot prevent that. Replacing a file by renaming another over it (as this library writes) is safe. */
+typedef struct vd_tensors vd_tensors;
+
+/* `path`: a safetensors file; an index (…safetensors.index.json); or a folder that holds one of either under its usual name
+ * (diffusion_pytorch_model or model). Sets *out to NULL on failure. The tensors' data are read-only and live until close. */
+vd_status        vd_tensors_open(vd_context *ctx, const char *path, vd_tensors **out);
+void             vd_tensors_close(vd_context *ctx, vd_tensors *tensors); /* NULL is legal */
+int64_t          vd_tensors_count(const vd_tensors *tensors);
+const vd_tensor *vd_tensors_get(const vd_tensors *tensors, int64_t index);        /* names ascending; NULL outside 0..count-1 */
+const vd_tensor *vd_tensors_find(const vd_tensors *tensors, const char *name);    /* NULL if there is none; constant time */
+const char      *vd_tensors_metadata(const vd_tensors *tensors, const char *key); /* the file's own text for key, or NULL */
+int64_t          vd_tensors_metadata_count(const vd_tensors *tensors);
+const char      *vd_tensors_metadata_key(const vd_tensors *tensors, int64_t index);
+int64_t          vd_tensors_file_count(const vd_tensors *tensors);
+const char      *vd_tensors_file(const vd_tensors *tensors, int64_t index);       /* path of one file, in the order of their names */
+
+/* Gives `bytes` bytes of `tensor`, from byte `first` on. A status other than VD_OK stops the writing and is passed on. */
+typedef vd_status vd_fill_fn(void *user, vd_context *ctx, const vd_tensor *tensor, int64_t first, void *to, int64_t bytes);
+
+/* Writes a safetensors file: names ascending, header padded with spaces to 8 bytes, equal bytes for equal input. `metadata`: key, value,
+ * key, value, …, NULL; or NULL. A tensor whose data is NULL is asked of `fill` in pieces of at most 4 MiB, so that a file larger than
+ * memory can be written. The file appears whole or not at all, and never through a link. */
+vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *tensors, int64_t count, const char *const *metadata,
+                           vd_fill_fn *fill, void *user);
 
 #ifdef __cplusplus
 }
