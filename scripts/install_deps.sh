@@ -54,7 +54,11 @@ install_missing() {
     # shellcheck disable=SC2086 # a list of words
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing </dev/null
 }
-# The lists may be absent or old: they are fetched only when the first try fails.
+# The lists may be absent or old: they are fetched only when a name is unknown, or the first try fails.
+# shellcheck disable=SC2086
+if ! apt-cache show $missing >/dev/null 2>&1; then
+    $as_root apt-get update -q </dev/null
+fi
 if ! install_missing; then
     $as_root apt-get update -q </dev/null
     install_missing
