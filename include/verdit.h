@@ -57,17 +57,6 @@ typedef struct vd_tensor {
 int64_t vd_tensor_elements(const vd_tensor *tensor); /* product of the shape */
 int64_t vd_tensor_bytes(const vd_tensor *tensor);
 
-/* ---- Tensors ---- */
-
-/* A named array in memory: row-major, contiguous. Who owns `data` and `name` is said where one is passed. */
-typedef struct vd_tensor {
-    const char *name;
-    vd_dtype    type;
-    int         rank;
-    int64_t     shape[8];
-    void       *data;
-} vd_tensor;
-
 /* ---- Context ---- */
 
 typedef struct vd_context vd_context;
