@@ -32,6 +32,8 @@ def layer_of(path):
 
 def check_includes(path, text):
     layer, faults = layer_of(path), []
+    if layer is None and Path(path).parts[0] != "src":
+        return []
     for name in INCLUDE.findall(text):
         if name == "verdit.h":
             continue
