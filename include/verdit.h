@@ -204,6 +204,190 @@ typedef vd_status vd_fill_fn(void *user, vd_context *ctx, const vd_tensor *tenso
 vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *tensors, int64_t count, const char *const *metadata,
                            vd_fill_fn *fill, void *user);
 
+/* ---- Synthetic models ---- */
+
+/* Models whose every weight is a function of its name, an index and a seed: the same bytes on any machine, at any size (docs/synthetic.md).
+ * Their numbers are for bytes and speed, not for pictures. */
+typedef struct vd_synth_options {
+    const char        *shape;  /* "tiny" (default: 0.3 M parameters), "small" (2.9 M, head width 128), "moss" (the published sizes, 5.1 G) */
+    uint64_t           seed;   /* 1 (default) */
+    const char *const *set;    /* NULL (default), or "key=value" changes of config.json's whole numbers, ended by NULL */
+    void              *reserved[8];
+} vd_synth_options;
+
+void vd_synth_options_init(vd_synth_options *options);
+
+/* Makes the folder `dir` (its parent must exist) with config.json and diffusion_pytorch_model.safetensors. Streams: 10 GB take no memory.
+ * A folder that already holds a model is left as it is (VD_IO); on any failure nothing stays behind. */
+vd_status vd_synth_write_model(vd_context *ctx, const char *dir, const vd_synth_options *options);
+
+/* Writes a request for that shape: `latents` [C, h, w] F32, `text` [text_rows, text_dim] BF16, `t` [1] F32. */
+vd_status vd_synth_write_inputs(vd_context *ctx, const char *path, const vd_synth_options *options, int64_t h, int64_t w, int64_t text_rows, float t);
+
+/* ---- Gates ---- */
+
+/* Is this the model, and how far from float32 is it? A case (docs/cases.md) holds one step of one branch, recorded from torch: what enters
+ * every node, what float32 makes of exactly that, and how far honest runs are from it. vd_gate runs every node alone on the recorded input
+ * and judges it; docs/gates.md explains statistics and limits, and which planted faults they catch.
+ *
+ * Three things are asked of each node: the second run must repeat the first byte for byte; nothing may be infinite or NaN; the cosine
+ * error and the worst row may be at most 1.25 times the largest of the case's K mixed runs (a warning begins at 1.10 times).
+ * Also told, without deciding: the share of twice the wider of torch's two CPU runs, and whether the bytes equal those of a run on a GPU.
+ * A node that cannot be judged is an error, never a pass. */
+
+typedef enum vd_verdict { VD_VERDICT_PASS = 0, VD_VERDICT_WARN, VD_VERDICT_FAIL } vd_verdict;
+
+const char *vd_verdict_name(vd_verdict verdict); /* "pass", "warn", "fail" */
+
+/* A candidate y against float32's f, rows × columns; e = y − f. Infinite where y is not finite. */
+typedef struct vd_distance {
+    double  cosine;             /* 1 − ⟨y,f⟩ / (‖y‖‖f‖), in double */
+    double  worst_row;          /* the largest ‖e_i‖ / ‖f_i‖, and its row */
+    int64_t worst_row_index;
+    double  l2;                 /* ‖e‖ / ‖f‖ */
+    double  gain;               /* ⟨y,f⟩ / ⟨f,f⟩ */
+    double  bias;               /* mean of e over the root mean square of f */
+    double  largest;            /* the largest |e|, its place and both values */
+    int64_t largest_row, largest_col;
+    double  largest_value, largest_reference;
+    int64_t nonfinite;          /* elements of y that are infinite or NaN; the first one's place, or -1 */
+    int64_t nonfinite_row, nonfinite_col;
+    int64_t zero_rows;          /* rows where f is all zeros and y is not: each fails the gate */
+} vd_distance;
+
+/* Two arrays element by element, in units of the last place of their type. */
+typedef struct vd_ulps {
+    int64_t elements, differ;   /* elements whose bytes differ: −0 and +0 do, NaN always does */
+    int64_t rows;               /* rows that hold such an element */
+    int64_t largest;            /* the largest distance, and its place */
+    int64_t largest_row, largest_col;
+    int64_t first_row, first_col; /* the first difference, or -1 */
+    double  mean;               /* signed mean distance over all elements */
+    int64_t histogram[9];       /* ≤ −8, −7…−4, −3…−2, −1, 0, 1, 2…3, 4…7, ≥ 8 */
+} vd_ulps;
+
+/* One statistic of one node beside its limits. Ratios of 0 to 0 are 0. */
+typedef struct vd_gate_statistic {
+    double      value;
+    double      reference, limit, warn; /* largest of the K runs; 1.25 and 1.10 times it */
+    const char *reference_run;          /* which run that was */
+    double      ratio;                  /* value / reference: fails above 1.25 */
+    double      torch, torch_limit;     /* wider of torch's two CPU runs; twice that */
+    const char *torch_run;
+    double      torch_share;            /* value / torch_limit */
+    vd_verdict  verdict;
+} vd_gate_statistic;
+
+typedef struct vd_gate_node {
+    const char       *name;
+    int64_t           rows, cols;
+    vd_dtype          type;           /* of the candidate's values */
+    vd_verdict        verdict;
+    vd_gate_statistic cosine, worst_row;
+    vd_distance       distance;
+    int64_t           repeat_differs; /* elements that differ between the first and the second run */
+    const char       *bytes_run;      /* the recorded run whose bytes are compared; NULL: none holds this node */
+    int64_t           bytes_differ;   /* elements whose bytes differ from it; -1: none recorded */
+    const float      *row_errors;     /* [rows] ‖e_i‖ / ‖f_i‖ */
+    const float      *row_reference;  /* [rows] the largest of the K runs in that row */
+    const char       *why;            /* what did not hold, or what warns; "" if all held */
+    double            seconds;        /* first run */
+} vd_gate_node;
+
+/* The whole step, from latents, text and t to the velocity, beside torch's own runs. Limits are one-sided: being nearer is always allowed.
+ * Reported, not gated, for in a long chain honest runs part; but a second run that differs fails. */
+typedef struct vd_gate_step {
+    vd_distance distance;
+    double      l2_reference, worst_row_reference; /* largest of the K runs */
+    double      l2_ratio, worst_row_ratio;         /* W holds up to 1.10 and 1.25 */
+    double      quantile[5], quantile_ratio[5];    /* sorted row errors at 0.5, 0.8, 0.9, 0.99, 1; W holds up to 1.15 */
+    bool        within;                            /* W holds */
+    int64_t     repeat_differs, bytes_differ;      /* as for a node */
+    const char *bytes_run;
+    double      seconds;
+} vd_gate_step;
+
+/* A reference run of the case. */
+typedef struct vd_gate_run {
+    const char *name, *kind, *what, *device;
+    bool        limit;       /* it is one of the K runs */
+    double      step_l2, step_cosine, step_worst_row;
+} vd_gate_run;
+
+/* One operation of the first failing node, repeated from the candidate's own inputs by the library's unchanged kernels. */
+typedef struct vd_gate_op {
+    const char *node;        /* the operation's node name: "b20.q_rot" */
+    const char *what;        /* "rotary of q", … */
+    vd_ulps     ulps;        /* candidate against the contract's result */
+} vd_gate_op;
+
+typedef struct vd_gate_fault {
+    const char *name;        /* as in --plant */
+    const char *what;        /* what is wrong */
+    const char *place;       /* where it can be planted: "block", "text block", "any node", "mod", …; the middle block unless said */
+    const char *how;         /* how it is planted */
+} vd_gate_fault;
+
+/* The catalogue of faults that vd_gate can plant; *count receives their number. Static. */
+const vd_gate_fault *vd_gate_list_faults(int *count);
+
+/* A name and a value, both text. */
+typedef struct vd_gate_fact {
+    const char *name, *value;
+} vd_gate_fact;
+
+typedef struct vd_gate_result {
+    vd_verdict           verdict;
+    const char          *summary;      /* one sentence */
+    const char          *case_path, *model_path, *reproduce; /* the command that repeats this gate */
+    vd_policy            policy;
+    vd_arith             arith;
+    vd_match             match;
+    int64_t              node_count;
+    const vd_gate_node  *nodes;        /* execution order */
+    int64_t              passed, warned, failed;
+    int64_t              limit_runs;   /* K */
+    int64_t              run_count;
+    const vd_gate_run   *runs;
+    vd_gate_step         step;
+    int64_t              first_failed; /* index of the first failing node, or -1 */
+    int64_t              op_count;     /* operations of that node, in execution order; 0 when none failed */
+    const vd_gate_op    *ops;
+    int64_t              cause_count;
+    const char *const   *causes;       /* what failed, where, and the likely cause: sentences, most telling first */
+    const vd_gate_fault *planted;      /* NULL: none */
+    const char          *planted_at;   /* the gate node where it must show */
+    bool                 caught;       /* that node is the first that failed */
+    int64_t              fact_count;   /* sizes, constants as the model uses them, versions, hashes of the case's files */
+    const vd_gate_fact  *facts;
+    int64_t              weight_count; /* weight files, and how each was checked: "hash", "size" */
+    const vd_gate_fact  *weights;
+    double               seconds;
+} vd_gate_result;
+
+typedef struct vd_gate_options {
+    int         policy;    /* -1 (default): the case's. Another one is refused: its rounding points need references of their own. */
+    vd_arith    arith;     /* VD_ARITH_TC16 (default) */
+    vd_match    match;     /* VD_MATCH_NONE (default) */
+    bool        hash;      /* also hash weight files above 256 MB; smaller ones always are, sizes always compared */
+    bool        node_only; /* leave the whole step out */
+    const char *plant;     /* "FAULT" or "FAULT@PLACE" (a node, or "b20" for block 20); NULL (default): none */
+    const char *html_path; /* one self-contained HTML file; NULL (default): none */
+    const char *json_path; /* the same as JSON (docs/report.schema.json); NULL (default): none */
+    void       *reserved[8];
+} vd_gate_options;
+
+void vd_gate_options_init(vd_gate_options *options);
+
+/* Gates a case. `model_path` NULL: where the case says (relative to its folder). Returns VD_OK when every node held, VD_FAILED when not; in
+ * both cases *out is the result, and reports are written. On any other status *out is NULL and nothing is written. */
+vd_status vd_gate(vd_context *ctx, const char *case_path, const char *model_path, const vd_gate_options *options, vd_gate_result **out);
+void      vd_gate_result_free(vd_context *ctx, vd_gate_result *result); /* NULL is legal */
+
+/* The result's JSON text, as json_path writes it; give it back to vd_gate_text_free. NULL on failure. */
+char *vd_gate_result_json(vd_context *ctx, const vd_gate_result *result);
+void  vd_gate_text_free(vd_context *ctx, char *text);
+
 #ifdef __cplusplus
 }
 #endif
