@@ -188,8 +188,8 @@ vd_status        vd_tensors_open(vd_context *ctx, const char *path, vd_tensors *
 void             vd_tensors_close(vd_context *ctx, vd_tensors *tensors); /* NULL is legal */
 int64_t          vd_tensors_count(const vd_tensors *tensors);
 const vd_tensor *vd_tensors_get(const vd_tensors *tensors, int64_t index);        /* names ascending; NULL outside 0..count-1 */
-const vd_tensor *vd_tensors_find(const vd_tensors *tensors, const char *name);    /* NULL if there is none; constant time */
-const char      *vd_tensors_metadata(const vd_tensors *tensors, const char *key); /* the file's own text for key, or NULL */
+const vd_tensor *vd_tensors_find(const vd_tensors *tensors, const char *name);    /* NULL if there is none; logarithmic time */
+const char      *vd_tensors_metadata(const vd_tensors *tensors, const char *key); /* of the first file: the text for key, or NULL */
 int64_t          vd_tensors_metadata_count(const vd_tensors *tensors);
 const char      *vd_tensors_metadata_key(const vd_tensors *tensors, int64_t index);
 int64_t          vd_tensors_file_count(const vd_tensors *tensors);
