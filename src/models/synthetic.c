@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "contract/functions.h"
 #include "core/hash.h"
 #include "core/parallel.h"
 #include "formats/file.h"
@@ -21,20 +22,6 @@ static const struct {
 };
 
 /* ---- Values ---- */
-
-/* Finite values only: round to nearest even by the dropped half. */
-static uint16_t to_bf16(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t n = strlen(name), m = strlen(end);
-    return n >= m && !strcmp(name + n - m, end);
-}
 
 /* 2^-floor(log2(sqrt(columns / 3))): the power of four that still fits into columns / 3. */
 static float weight_scale(int64_t columns)
@@ -58,12 +45,12 @@ static rule find_rule(const vd_tensor *tensor)
 {
     const char *name = tensor->name;
     rule        r    = { .scale = 0.125f };
-    if (tensor->rank == 2 && ends_with(name, ".weight")) {
+    if (tensor->rank == 2 && vd_text_ends(name, ".weight")) {
         r.scale = weight_scale(tensor->shape[1]) * (strstr(name, "modulation") ? 0.5f : 1.0f);
     } else if (strstr(name, "norm")) {
         r.scale        = 0.25f;
         r.offset       = strstr(name, "q_norm") || strstr(name, "k_norm") ? 2.0f : 1.0f;
-        r.massive_norm = ends_with(name, "norm1.weight") || ends_with(name, "norm2.weight") || ends_with(name, "final_norm_video.weight");
+        r.massive_norm = vd_text_ends(name, "norm1.weight") || vd_text_ends(name, "norm2.weight") || vd_text_ends(name, "final_norm_video.weight");
     } else {
         r.massive_bias = !strcmp(name, "video_embedder.bias") || !strcmp(name, "text_embedder.proj.bias");
         r.sixth        = !strcmp(name, "shared_block_modulation.bias") ? tensor->shape[0] / 6 : 0;
@@ -105,11 +92,11 @@ void vd_synth_fill(const vd_moss_config *config, uint64_t seed, const vd_tensor 
     if (tensor->rank == 2) { /* no additions: the bulk of the bytes */
         const float scale = 0x1p-15f * r.scale;
         for (int64_t i = 0; i < count; i++)
-            y[i] = to_bf16((float)vd_synth_value(base, first + i) * scale);
+            y[i] = vd_to_bf16((float)vd_synth_value(base, first + i) * scale);
         return;
     }
     for (int64_t i = 0; i < count; i++)
-        y[i] = to_bf16(apply_rule(&r, base, first + i));
+        y[i] = vd_to_bf16(apply_rule(&r, base, first + i));
 }
 
 /* ---- Shapes ---- */
@@ -373,7 +360,7 @@ static vd_status fill_input(void *user, vd_context *ctx, const vd_tensor *tensor
     for (int64_t i = 0; i < bytes / size; i++) {
         const float x = (float)vd_synth_value(base, first / size + i) * 0x1p-14f;
         if (tensor->type == VD_BF16)
-            ((uint16_t *)to)[i] = to_bf16(x);
+            ((uint16_t *)to)[i] = vd_to_bf16(x);
         else
             ((float *)to)[i] = x;
     }
