@@ -1,0 +1,17 @@
+# Cross build for 64-bit Arm with Debian's compiler; libraries from VERDIT_SYSROOT (scripts/arm_sysroot.sh), tests under qemu-user.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES VERDIT_SYSROOT)
+
+set(ENV{PKG_CONFIG_LIBDIR} ${VERDIT_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${VERDIT_SYSROOT})
+set(libraries ${VERDIT_SYSROOT}/usr/lib/aarch64-linux-gnu)
+set(CMAKE_C_FLAGS_INIT "-isystem ${VERDIT_SYSROOT}/usr/include -isystem ${VERDIT_SYSROOT}/usr/include/aarch64-linux-gnu")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-L${libraries} -Wl,-rpath-link,${libraries}")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "-L${libraries} -Wl,-rpath-link,${libraries}")
+set(CMAKE_FIND_ROOT_PATH ${VERDIT_SYSROOT} /usr/aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=${libraries}:/usr/aarch64-linux-gnu/lib)
