@@ -123,6 +123,15 @@ typedef struct vd_transpose {
     void       *y;  vd_dtype y_type; int64_t y_stride; /* [n, m] */
 } vd_transpose;
 
+/* y[i, :] = x[rows[i], :]. */
+typedef struct vd_gather {
+    int64_t        m, n;
+    const int64_t *rows;                               /* [m], each a row of x */
+    vd_dtype       type;
+    const void    *x; int64_t x_stride;                /* [any, n] */
+    void          *y; int64_t y_stride;                /* [m, n] */
+} vd_gather;
+
 typedef struct vd_kernels vd_kernels;
 struct vd_kernels {
     const char *level; /* the newest level that filled an entry: "generic", "avx2", … */
@@ -136,6 +145,7 @@ struct vd_kernels {
     void (*gated_residual)(vd_exec *, const vd_gated_residual *);
     void (*map)(vd_exec *, const vd_map *);
     void (*transpose)(vd_exec *, const vd_transpose *);
+    void (*gather)(vd_exec *, const vd_gather *);
     /* Scratch that a call with these shapes, types and order needs at this many threads; data pointers are not read. */
     int64_t (*linear_scratch)(const vd_linear *, int threads);
     int64_t (*attention_scratch)(const vd_attention *, int threads);
@@ -149,6 +159,9 @@ vd_cpu_level vd_cpu_best_level(void);              /* of this machine, by CPUID 
 bool         vd_cpu_find_level(const char *name, vd_cpu_level *level);
 /* Fills the table for a level: generic first, then each newer level's entries over it. The level must be one that the machine has. */
 void vd_kernels_init_cpu(vd_kernels *table, vd_cpu_level level);
+
+/* Fills the table for the context's options: the best level that the machine has, at most options.cpu. kernels/cpu/select.c */
+vd_status vd_kernels_select(vd_context *ctx, vd_kernels *table);
 
 /* Each level's file overrides the entries that it has. */
 void vd_kernels_init_generic(vd_kernels *table);

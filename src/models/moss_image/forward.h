@@ -20,4 +20,7 @@ typedef struct vd_moss_hooks {
 vd_status vd_moss_forward(vd_context *ctx, const vd_moss_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count,
                           const vd_moss_hooks *hooks, const vd_kernels *kernels);
 
+/* Memory for such a forward. The weights' part is what the whole model maps. */
+vd_status vd_moss_plan(vd_context *ctx, const vd_moss_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count, vd_memory_plan *plan);
+
 #endif

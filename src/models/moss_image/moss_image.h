@@ -61,18 +61,18 @@ typedef struct vd_moss_weights {
     vd_weight          final_norm, final_linear;  /* [dim], [latent_channels, dim] */
 } vd_moss_weights;
 
-struct vd_weights_file; /* formats: the mapped file or files */
 
 typedef struct vd_moss_model {
     vd_moss_config          config;
     vd_moss_weights         weights;
     char                   *path;                 /* as given */
-    struct vd_weights_file *files;
+    vd_tensors             *files;                /* what the weights point into */
 } vd_moss_model;
 
 /* Opens `path`: a pipeline folder (with transformer/), the component's folder, or one .safetensors beside its config.json. Checks every
  * tensor's presence, shape and type; reads no weight but rope.bands. On failure *out is NULL. load.c */
 vd_status vd_moss_open(vd_context *ctx, const char *path, vd_moss_model **out);
+int64_t   vd_moss_weight_bytes(const vd_moss_model *model); /* of the mapped tensors that the model uses */
 void      vd_moss_close(vd_context *ctx, vd_moss_model *model); /* NULL is legal */
 
 #endif

@@ -14,6 +14,7 @@ void    vd_generic_situ(vd_exec *exec, const vd_situ *op);
 void    vd_generic_gated_residual(vd_exec *exec, const vd_gated_residual *op);
 void    vd_generic_map(vd_exec *exec, const vd_map *op);
 void    vd_generic_transpose(vd_exec *exec, const vd_transpose *op);
+void    vd_generic_gather(vd_exec *exec, const vd_gather *op);
 int64_t vd_generic_linear_scratch(const vd_linear *op, int threads);
 int64_t vd_generic_attention_scratch(const vd_attention *op, int threads);
 

@@ -13,6 +13,7 @@ void vd_kernels_init_generic(vd_kernels *table)
     table->gated_residual    = vd_generic_gated_residual;
     table->map               = vd_generic_map;
     table->transpose         = vd_generic_transpose;
+    table->gather            = vd_generic_gather;
     table->linear_scratch    = vd_generic_linear_scratch;
     table->attention_scratch = vd_generic_attention_scratch;
 }

@@ -1,4 +1,6 @@
 /* Operations on rows and on single values. */
+#include <string.h>
+
 #include "core/core.h"
 #include "core/parallel.h"
 #include "kernels/cpu/generic/generic.h"
@@ -144,4 +146,17 @@ void vd_generic_transpose(vd_exec *exec, const vd_transpose *op)
 {
     vd_transpose task = *op;
     vd_parallel(exec->threads, op->n, run_transpose, &task);
+}
+
+static void run_gather(void *arg, int64_t i, int worker)
+{
+    (void)worker;
+    const vd_gather *op = arg;
+    memcpy(vd_at_out(op->y, op->type, i * op->y_stride), vd_at(op->x, op->type, op->rows[i] * op->x_stride), (size_t)(op->n * vd_dtype_size(op->type)));
+}
+
+void vd_generic_gather(vd_exec *exec, const vd_gather *op)
+{
+    vd_gather task = *op;
+    vd_parallel(exec->threads, op->m, run_gather, &task);
 }

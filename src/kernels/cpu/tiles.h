@@ -1,0 +1,22 @@
+/* Sizes of the work that a kernel takes at once. They are tuning only: none of them enters the order of a sum, so none may change a byte.
+ * The bad-luck build makes them tiny and odd, so that every edge is met by small tests. */
+#ifndef VD_CPU_TILES_H
+#define VD_CPU_TILES_H
+
+#ifdef VD_BAD_LUCK
+enum {
+    VD_TILE_ROWS    = 3,  /* rows (of x, or queries) of one block */
+    VD_TILE_CELLS   = 7,  /* rows x steps of 16 that lie prepared at once */
+    VD_TILE_STEPS   = 5,  /* the most steps among them */
+    VD_TILE_OUTPUTS = 128 /* outputs of one task */
+};
+#else
+enum {
+    VD_TILE_ROWS    = 64,
+    VD_TILE_CELLS   = 2048, /* 128 bytes each: 256 KiB, half of a small second-level cache */
+    VD_TILE_STEPS   = 128,  /* 32 rows of weights x 4 KiB: few rows read long runs, and the next panel still fits beside this one */
+    VD_TILE_OUTPUTS = 1024
+};
+#endif
+
+#endif
