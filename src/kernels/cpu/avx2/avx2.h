@@ -1,0 +1,16 @@
+/* The entries of the avx2 level: see kernels/table.h for what each computes. */
+#ifndef VD_CPU_AVX2_H
+#define VD_CPU_AVX2_H
+
+#include "kernels/table.h"
+
+void    vd_avx2_rms_norm(vd_exec *exec, const vd_rms_norm *op);
+void    vd_avx2_norm_modulate(vd_exec *exec, const vd_norm_modulate *op);
+void    vd_avx2_rotary(vd_exec *exec, const vd_rotary *op);
+void    vd_avx2_head_norm_rotary(vd_exec *exec, const vd_head_norm_rotary *op);
+void    vd_avx2_situ(vd_exec *exec, const vd_situ *op);
+void    vd_avx2_gated_residual(vd_exec *exec, const vd_gated_residual *op);
+void    vd_avx2_map(vd_exec *exec, const vd_map *op);
+void    vd_avx2_transpose(vd_exec *exec, const vd_transpose *op);
+
+#endif
