@@ -27,6 +27,8 @@ static vd_status fail_open(vd_context *ctx, const char *path, int error)
         return vd_fail(ctx, VD_IO, "no-such-file", "%s does not exist; check the path", path);
     if (error == EACCES || error == EPERM)
         return vd_fail(ctx, VD_IO, "no-permission", "%s may not be read: %s", path, why);
+    if (error == ENOMEM)
+        return vd_fail(ctx, VD_NO_MEMORY, "no-memory", "%s cannot be opened: no memory", path);
     return vd_fail(ctx, VD_IO, "read-failed", "%s cannot be opened: %s", path, why);
 }
 

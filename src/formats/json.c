@@ -1,5 +1,6 @@
 #include "formats/json.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,9 @@ static vd_status check_bounds(vd_context *ctx, const char *file, const char *tex
 static vd_status fail_syntax(vd_context *ctx, const char *file, const json_error_t *error, const vd_json_reasons *reasons)
 {
     const char *reason = reasons->syntax;
+    /* jansson words some allocation failures as faults of the text, or not at all; malloc's errno tells them apart. */
+    if (!error->text[0] || errno == ENOMEM)
+        return vd_fail(ctx, VD_NO_MEMORY, "no-memory", "%s: no memory for its JSON", file);
     switch (json_error_code(error)) {
     case json_error_out_of_memory: return vd_fail(ctx, VD_NO_MEMORY, "no-memory", "%s: no memory for its JSON", file);
     case json_error_invalid_utf8: reason = reasons->utf8; break;
@@ -95,6 +99,7 @@ vd_status vd_json_parse(vd_context *ctx, const char *file, const char *text, int
     if (status != VD_OK)
         return status;
     json_error_t error;
+    errno = 0;
     *out = json_loadb(text, (size_t)size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     return *out ? VD_OK : fail_syntax(ctx, file, &error, reasons);
 }

@@ -1,6 +1,7 @@
 #include "inject.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 
 static _Thread_local struct {
@@ -110,6 +111,15 @@ void free(void *pointer)
     release(INJECT_PROCESS, pointer);
     __libc_free(pointer);
 }
+/* jansson 2.14's lexer ends the process by an assertion of its own when its string buffer cannot grow (load.c, lex_unget_unsave): nothing
+ * above it can catch that. The buffer grows in powers of two, so jansson's allocations of those sizes are left alone; all its others fail. */
+static void *jansson_malloc(size_t size)
+{
+    return size >= 32 && (size & (size - 1)) == 0 ? hold(INJECT_PROCESS, __libc_malloc(size)) : malloc(size);
+}
+
+void inject_init(void) { json_set_alloc_funcs(jansson_malloc, free); }
 #else
 bool inject_can(inject_way way) { return way == INJECT_CONTEXT; }
+void inject_init(void) {}
 #endif

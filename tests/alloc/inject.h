@@ -14,6 +14,8 @@
 
 typedef enum inject_way { INJECT_CONTEXT, INJECT_PROCESS, INJECT_WAYS } inject_way;
 
+/* Once, before anything else. */
+void inject_init(void);
 /* Is this way there in this build? */
 bool inject_can(inject_way way);
 /* From here on the allocation number fail_at (1 is the next; 0: none) fails, and with `for_good` every later one too. */

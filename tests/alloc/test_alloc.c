@@ -81,8 +81,8 @@ static bool run_way(const scenario *s, inject_way way, const char *inputs, const
         for (int64_t at = 1; at <= whole.calls; at++) {
             outcome   o     = run_once(s, way, at, for_good, inputs, out);
             const int files = empty_folder(out);
-            if (o.held != 0 && way == INJECT_PROCESS) {
-                o = run_once(s, way, at, for_good, inputs, out); /* libcrypto's error queue comes with the first error and stays */
+            for (int again = 0; o.held != 0 && way == INJECT_PROCESS && again < 40; again++) {
+                o = run_once(s, way, at, for_good, inputs, out); /* libcrypto keeps the texts of its last 16 errors; a leak goes on */
                 empty_folder(out);
             }
             if (o.held != 0)
@@ -166,6 +166,7 @@ int main(int argc, char **argv)
 {
     char root[] = "/tmp/verdit-alloc-XXXXXX";
     int  failed = 0, ran = 0;
+    inject_init();
     if (!mkdtemp(root)) {
         perror("test_alloc: a temporary folder");
         return 1;
