@@ -195,7 +195,8 @@ const char      *vd_tensors_metadata_key(const vd_tensors *tensors, int64_t inde
 int64_t          vd_tensors_file_count(const vd_tensors *tensors);
 const char      *vd_tensors_file(const vd_tensors *tensors, int64_t index);       /* path of one file, in the order of their names */
 
-/* Gives `bytes` bytes of `tensor`, from byte `first` on. A status other than VD_OK stops the writing and is passed on. */
+/* Gives `bytes` bytes of `tensor`, from byte `first` on. A status other than VD_OK stops the writing and is passed on;
+ * progress is the filler's to report. */
 typedef vd_status vd_fill_fn(void *user, vd_context *ctx, const vd_tensor *tensor, int64_t first, void *to, int64_t bytes);
 
 /* Writes a safetensors file: names ascending, header padded with spaces to 8 bytes, equal bytes for equal input. `metadata`: key, value,
@@ -387,6 +388,62 @@ void      vd_gate_result_free(vd_context *ctx, vd_gate_result *result); /* NULL 
 /* The result's JSON text, as json_path writes it; give it back to vd_gate_text_free. NULL on failure. */
 char *vd_gate_result_json(vd_context *ctx, const vd_gate_result *result);
 void  vd_gate_text_free(vd_context *ctx, char *text);
+
+/* ---- Receipts ---- */
+
+/* A run from files to files that can be checked later: vd_run writes each sample's tensors and, beside them, a receipt (JSON,
+ * docs/receipt.schema.json) that names the model, its weights, the contracts, the choices made, and the hashes of what went in and came
+ * out. vd_verify repeats it on any machine, or audits what the output file lets it recompute from a few rows. */
+typedef struct vd_run_options {
+    const char        *model;          /* a folder, as for vd_model_open */
+    const char *const *inputs;         /* [count] safetensors: latents, text, t, x, or nodes by name; other names are refused */
+    const char *const *outputs;        /* [count] safetensors to write: the tapped nodes and the last one */
+    const char *const *receipts;       /* [count], or NULL (default): the output's path and ".receipt.json" */
+    int                count;          /* samples of one batch; each gets the bytes that it would get alone, and a receipt of its own */
+    vd_forward_options forward;        /* `tap` is not used */
+    int64_t            h, w, text_rows;/* 0 (default): from latents and text */
+    const int64_t     *skip;
+    int                skip_count;
+    const int64_t     *rows;           /* as in vd_sample */
+    int64_t            row_count;
+    int                repeats;        /* 1 (default); more: run again and compare every byte, VD_FAILED if one differs */
+    bool               hash_weights;   /* SHA-256 of every weight file in the receipt; else of files up to 256 MB only */
+    const char        *command;        /* NULL (default), or the command line, to be quoted in the receipt */
+    void              *reserved[8];
+} vd_run_options;
+
+void      vd_run_options_init(vd_run_options *options);
+vd_status vd_run(vd_context *ctx, const vd_run_options *options);
+
+/* One thing that vd_verify looked at. */
+typedef struct vd_check {
+    char *what;   /* "output velocity", "weights diffusion_pytorch_model.safetensors", … */
+    bool  held;
+    char *text;   /* what was found */
+} vd_check;
+
+typedef struct vd_verify_options {
+    const char *model, *input, *output; /* NULL (default): where the receipt says */
+    bool        audit;                  /* recompute only what the output file's own rows lead to, and only the receipt's sampled rows */
+    bool        hash_weights;           /* also hash weight files above 256 MB, if the receipt has their hashes */
+    void       *reserved[8];
+} vd_verify_options;
+
+typedef struct vd_verify_result {
+    bool      held;
+    int64_t   check_count;
+    vd_check *checks;
+} vd_verify_result;
+
+void vd_verify_options_init(vd_verify_options *options);
+
+/* VD_OK: everything held; VD_FAILED: something did not (both set *out). Any other status: it could not be judged, *out is NULL.
+ * The output file need not exist for a repetition (it is then not looked at); an audit needs it. */
+vd_status vd_verify(vd_context *ctx, const char *receipt, const vd_verify_options *options, vd_verify_result **out);
+void      vd_verify_result_free(vd_context *ctx, vd_verify_result *result); /* NULL is legal */
+
+/* SHA-256 of a file, 64 hex digits and a zero. */
+vd_status vd_hash_file(vd_context *ctx, const char *path, char digits[65]);
 
 #ifdef __cplusplus
 }

@@ -283,7 +283,8 @@ static vd_status find_header(vd_context *ctx, const char *path, const uint8_t *b
     if (other)
         return status;
     if (size < 8)
-        return vd_fail(ctx, VD_BAD_FILE, "header-too-small", "%s has %lld bytes; a safetensors file has at least 8, the length of its header", path, (long long)size);
+        return vd_fail(ctx, VD_BAD_FILE, "header-too-small", "%s has %lld bytes; a safetensors file has at least 8, the length of its header", path,
+                       (long long)size);
     uint64_t declared = 0;
     for (int i = 7; i >= 0; i--)
         declared = declared << 8 | bytes[i];

@@ -1,5 +1,6 @@
 /* Tensors of one file, or of all shards that an index names, behind one handle: the public calls of verdit.h. */
-#include <stdio.h>
+#include "formats/tensors.h"
+
 #include <string.h>
 
 #include "formats/file.h"
@@ -53,10 +54,10 @@ static vd_status fail_elsewhere(vd_context *ctx, const char *index_path, const v
 {
     for (int64_t i = 0; i < t->file_count; i++)
         if (vd_safetensors_find(&t->files[i], entry->name))
-            return vd_fail(ctx, VD_BAD_FILE, "tensor-not-in-shard", "%s: tensor %s is not in %s, where the index has it, but in %s; the index does not belong to these files",
-                           index_path, vd_quote(entry->name).text, index->shards.names[entry->shard], index->shards.names[i]);
-    return vd_fail(ctx, VD_BAD_FILE, "tensor-not-in-shard", "%s: tensor %s is not in %s, where the index has it, nor in another shard; the index does not belong to these files",
-                   index_path, vd_quote(entry->name).text, index->shards.names[entry->shard]);
+            return vd_fail(ctx, VD_BAD_FILE, "tensor-not-in-shard",
+                           "%s: tensor %s is not in %s, where the index has it, but in %s; the index does not belong to these files", index_path, vd_quote(entry->name).text, index->shards.names[entry->shard], index->shards.names[i]);
+    return vd_fail(ctx, VD_BAD_FILE, "tensor-not-in-shard",
+                   "%s: tensor %s is not in %s, where the index has it, nor in another shard; the index does not belong to these files", index_path, vd_quote(entry->name).text, index->shards.names[entry->shard]);
 }
 
 static vd_status merge(vd_context *ctx, const char *index_path, const vd_index *index, vd_tensors *t)
@@ -101,8 +102,9 @@ static vd_status check_unlisted(vd_context *ctx, const char *index_path, const v
                 unlisted++;
             } else if (chosen->name != here->name) {
                 if (!equal_tensors(chosen, here))
-                    return vd_fail(ctx, VD_BAD_FILE, "ambiguous-tensor", "%s: tensor %s lies in %s too, where the index does not have it, with other contents; which is right cannot be told",
-                                   index_path, vd_quote(here->name).text, index->shards.names[f]);
+                    return vd_fail(ctx, VD_BAD_FILE, "ambiguous-tensor",
+                                   "%s: tensor %s lies in %s too, where the index does not have it, with other contents; which is right cannot be told", index_path,
+                                   vd_quote(here->name).text, index->shards.names[f]);
                 twin = here->name;
                 twins++;
             }
@@ -156,10 +158,11 @@ static vd_status open_index(vd_context *ctx, const char *path, vd_tensors *t)
 
 /* ---- Files and folders ---- */
 
-static vd_status open_one(vd_context *ctx, const char *path, vd_tensors *t)
+/* bytes NULL: the file at `path`. */
+static vd_status open_one(vd_context *ctx, const char *path, const uint8_t *bytes, int64_t size, vd_tensors *t)
 {
     t->files = vd_alloc(ctx, sizeof *t->files, "a tensor file");
-    vd_status status = t->files ? vd_safetensors_open(ctx, path, t->files) : VD_NO_MEMORY;
+    vd_status status = !t->files ? VD_NO_MEMORY : bytes ? vd_safetensors_parse(ctx, path, bytes, size, t->files) : vd_safetensors_open(ctx, path, t->files);
     if (status == VD_OK) {
         t->file_count = 1;
         t->tensors    = t->files->tensors;
@@ -192,8 +195,8 @@ static vd_status fail_no_weights(vd_context *ctx, const char *folder)
     if (!found.count)
         status = vd_fail(ctx, VD_BAD_FILE, "missing-weights", "%s holds no weights: looked for %s", folder, wanted);
     else if (tensors)
-        status = vd_fail(ctx, VD_BAD_FILE, "missing-weights", "%s holds no weights under a usual name (%s) but %s; a variant is not chosen for you: give the file itself, or fetch the missing index",
-                         folder, wanted, vd_list_names(names, found.count).text);
+        status = vd_fail(ctx, VD_BAD_FILE, "missing-weights",
+                         "%s holds no weights under a usual name (%s) but %s; a variant is not chosen for you: give the file itself, or fetch the missing index", folder, wanted, vd_list_names(names, found.count).text);
     else
         status = vd_fail(ctx, VD_BAD_FILE, "missing-weights", "%s holds weights only as %s (%s), which is not read: %s", folder, kind,
                          vd_list_names(names, found.count).text, advice);
@@ -210,7 +213,7 @@ static vd_status open_folder(vd_context *ctx, const char *folder, vd_tensors *t)
         if (!path)
             return VD_NO_MEMORY;
         const bool there  = vd_path_find(path) != VD_PATH_NONE;
-        vd_status  status = !there ? VD_OK : i < 2 ? open_index(ctx, path, t) : open_one(ctx, path, t);
+        vd_status  status = !there ? VD_OK : i < 2 ? open_index(ctx, path, t) : open_one(ctx, path, NULL, 0, t);
         vd_free(ctx, path);
         if (there)
             return status == VD_OK ? report_unused(ctx, folder, t) : status;
@@ -226,7 +229,21 @@ vd_status vd_tensors_open(vd_context *ctx, const char *path, vd_tensors **out)
         return VD_NO_MEMORY;
     /* A folder that is named like a file is somebody's mistake, not a model. */
     const bool      folder = vd_path_find(path) == VD_PATH_FOLDER && !is_safetensors_name(path);
-    const vd_status status = folder ? open_folder(ctx, path, t) : vd_text_ends(path, ".index.json") ? open_index(ctx, path, t) : open_one(ctx, path, t);
+    const vd_status status = folder ? open_folder(ctx, path, t) : vd_text_ends(path, ".index.json") ? open_index(ctx, path, t) : open_one(ctx, path, NULL, 0, t);
+    if (status == VD_OK)
+        *out = t;
+    else
+        vd_tensors_close(ctx, t);
+    return status;
+}
+
+vd_status vd_tensors_parse(vd_context *ctx, const char *path, const uint8_t *bytes, int64_t size, vd_tensors **out)
+{
+    *out = NULL;
+    vd_tensors *t = vd_alloc(ctx, sizeof *t, "a handle for tensors");
+    if (!t)
+        return VD_NO_MEMORY;
+    const vd_status status = open_one(ctx, path, bytes, size, t);
     if (status == VD_OK)
         *out = t;
     else

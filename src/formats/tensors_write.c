@@ -55,7 +55,8 @@ static json_t *make_header(const vd_tensor *const *tensors, int64_t count, const
         for (int d = 0; whole && d < t->rank; d++)
             whole = json_array_append_new(shape, json_integer(t->shape[d])) == 0;
         const int64_t end = at + vd_tensor_bytes(t);
-        json_t *info = whole ? json_pack("{s:s, s:o, s:[I,I]}", "dtype", vd_dtype_name(t->type), "shape", shape, "data_offsets", (json_int_t)at, (json_int_t)end) : NULL;
+        json_t *info = !whole ? NULL : json_pack("{s:s, s:o, s:[I,I]}", "dtype", vd_dtype_name(t->type), "shape", shape, "data_offsets",
+                                                 (json_int_t)at, (json_int_t)end);
         whole = info && json_object_set_new(root, t->name, info) == 0;
         at = end;
     }
@@ -79,7 +80,7 @@ static vd_status write_header(vd_context *ctx, vd_writer *w, const char *header,
     return status == VD_OK ? vd_writer_put(ctx, w, spaces, padded - size) : status;
 }
 
-static vd_status write_tensor(vd_context *ctx, vd_writer *w, const vd_tensor *t, vd_fill_fn *fill, void *user, char *piece, int64_t before, int64_t total)
+static vd_status write_tensor(vd_context *ctx, vd_writer *w, const vd_tensor *t, vd_fill_fn *fill, void *user, char *piece)
 {
     const int64_t bytes  = vd_tensor_bytes(t);
     vd_status     status = VD_OK;
@@ -90,8 +91,6 @@ static vd_status write_tensor(vd_context *ctx, vd_writer *w, const vd_tensor *t,
             status = fill(user, ctx, t, at, piece, n);
         if (status == VD_OK)
             status = vd_writer_put(ctx, w, from, n);
-        if (status == VD_OK)
-            status = vd_report_progress(ctx, "bytes", before + at + n, total);
     }
     return status;
 }
@@ -99,7 +98,7 @@ static vd_status write_tensor(vd_context *ctx, vd_writer *w, const vd_tensor *t,
 vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *tensors, int64_t count, const char *const *metadata, vd_fill_fn *fill,
                            void *user)
 {
-    int64_t           total, size = 0, done = 0;
+    int64_t           total, size = 0;
     char             *header = NULL;
     vd_writer        *w      = NULL;
     const vd_tensor **sorted = vd_alloc(ctx, count * (int64_t)sizeof *sorted, "an order of tensors");
@@ -124,10 +123,8 @@ vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *t
         status = vd_writer_open(ctx, path, total + size + 16, &w);
     if (status == VD_OK)
         status = write_header(ctx, w, header, size);
-    for (int64_t i = 0; status == VD_OK && i < count; i++) {
-        status = write_tensor(ctx, w, sorted[i], fill, user, piece, done, total);
-        done += vd_tensor_bytes(sorted[i]);
-    }
+    for (int64_t i = 0; status == VD_OK && i < count; i++)
+        status = write_tensor(ctx, w, sorted[i], fill, user, piece);
     if (status == VD_OK)
         status = vd_writer_commit(ctx, w);
     else
