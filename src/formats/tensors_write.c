@@ -54,6 +54,8 @@ static json_t *make_header(const vd_tensor *const *tensors, int64_t count, const
         whole = shape != NULL;
         for (int d = 0; whole && d < t->rank; d++)
             whole = json_array_append_new(shape, json_integer(t->shape[d])) == 0;
+        if (!whole)
+            json_decref(shape);
         const int64_t end = at + vd_tensor_bytes(t);
         json_t *info = !whole ? NULL : json_pack("{s:s, s:o, s:[I,I]}", "dtype", vd_dtype_name(t->type), "shape", shape, "data_offsets",
                                                  (json_int_t)at, (json_int_t)end);

@@ -78,11 +78,149 @@ static vd_status list_and_read(vd_context *ctx, const char *inputs, const char *
     return status;
 }
 
+/* ---- Tensor files ---- */
+
+static vd_status write_tensors(vd_context *ctx, const char *path)
+{
+    float                    values[6]  = {1, 2, 3, 4, 5, 6};
+    uint16_t                 halves[2]  = {0x3f80, 0xbf80};
+    const char *const        metadata[] = {"format", "pt", NULL};
+    const vd_tensor          tensors[2] = {{.name = "a", .type = VD_F32, .rank = 2, .shape = {2, 3}, .data = values},
+                                           {.name = "b", .type = VD_BF16, .rank = 1, .shape = {2}, .data = halves}};
+    return vd_tensors_write(ctx, path, tensors, 2, metadata, NULL, NULL);
+}
+
+static vd_status prepare_tensors(vd_context *ctx, const char *inputs)
+{
+    char path[PATH_ROOM];
+    return write_tensors(ctx, path_in(path, inputs, "t.safetensors"));
+}
+
+static vd_status copy_tensors(vd_context *ctx, const char *inputs, const char *out)
+{
+    char        path[PATH_ROOM];
+    vd_tensors *tensors = NULL;
+    vd_status   status  = vd_tensors_open(ctx, path_in(path, inputs, "t.safetensors"), &tensors);
+    if (status == VD_OK && (vd_tensors_count(tensors) != 2 || !vd_tensors_find(tensors, "b") || !vd_tensors_metadata(tensors, "format")))
+        status = VD_FAILED;
+    if (status == VD_OK)
+        status = write_tensors(ctx, path_in(path, out, "copy.safetensors"));
+    vd_tensors_close(ctx, tensors);
+    return status;
+}
+
+/* ---- Models: the smallest synthetic one ---- */
+
+static vd_synth_options synth_options(void)
+{
+    static const char *const set[] = {"num_layers=2", NULL};
+    vd_synth_options         options;
+    vd_synth_options_init(&options);
+    options.set = set;
+    return options;
+}
+
+static vd_status write_model(vd_context *ctx, const char *inputs, const char *out)
+{
+    (void)inputs;
+    char                   path[PATH_ROOM];
+    const vd_synth_options options = synth_options();
+    return vd_synth_write_model(ctx, path_in(path, out, "model"), &options);
+}
+
+static vd_status prepare_model(vd_context *ctx, const char *inputs)
+{
+    char                   path[PATH_ROOM];
+    const vd_synth_options options = synth_options();
+    const vd_status        status  = vd_synth_write_model(ctx, path_in(path, inputs, "model"), &options);
+    return status == VD_OK ? vd_synth_write_inputs(ctx, path_in(path, inputs, "request.safetensors"), &options, 2, 3, 4, 500.0f) : status;
+}
+
+static int ignore_tap(void *user, int sample, const vd_tensor *value)
+{
+    (void)user, (void)sample, (void)value;
+    return 0;
+}
+
+/* Opens model and request and, if `forward`, runs it with taps; else plans its memory. */
+static vd_status use_model(vd_context *ctx, const char *inputs, vd_policy policy, vd_arith arith, bool forward)
+{
+    char        path[PATH_ROOM];
+    vd_model   *model  = NULL;
+    vd_tensors *file   = NULL;
+    vd_status   status = vd_model_open(ctx, path_in(path, inputs, "model"), &model);
+    if (status == VD_OK)
+        status = vd_tensors_open(ctx, path_in(path, inputs, "request.safetensors"), &file);
+    if (status == VD_OK) {
+        const vd_tensor    tensors[3] = {*vd_tensors_get(file, 0), *vd_tensors_get(file, 1), *vd_tensors_get(file, 2)};
+        const vd_sample    samples[2] = {{.inputs = tensors, .input_count = 3}, {.inputs = tensors, .input_count = 3}};
+        vd_memory_plan     plan;
+        vd_forward_options options;
+        vd_forward_options_init(&options);
+        options.policy = policy;
+        options.arith  = arith;
+        options.taps   = "x.*,b1.*";
+        options.tap    = ignore_tap;
+        status = forward ? vd_forward(ctx, model, &options, samples, 2) : vd_plan_memory(ctx, model, &options, samples, 2, &plan);
+    }
+    vd_tensors_close(ctx, file);
+    vd_model_close(ctx, model);
+    return status;
+}
+
+static vd_status plan_memory(vd_context *ctx, const char *inputs, const char *out)
+{
+    (void)out;
+    return use_model(ctx, inputs, VD_POLICY_BF16, VD_ARITH_TC16, false);
+}
+
+static vd_status forward_bf16(vd_context *ctx, const char *inputs, const char *out)
+{
+    (void)out;
+    return use_model(ctx, inputs, VD_POLICY_BF16, VD_ARITH_FMA, true);
+}
+
+static vd_status forward_f32(vd_context *ctx, const char *inputs, const char *out)
+{
+    (void)out;
+    return use_model(ctx, inputs, VD_POLICY_F32, VD_ARITH_TC16, true);
+}
+
+/* A model whose file lacks tensors: the message lists them. */
+static vd_status open_wrong_model(vd_context *ctx, const char *inputs, const char *out)
+{
+    (void)out;
+    char      path[PATH_ROOM];
+    vd_model *model  = NULL;
+    vd_status status = vd_model_open(ctx, path_in(path, inputs, "wrong"), &model);
+    vd_model_close(ctx, model);
+    if (status == VD_BAD_FILE) { /* what is right with memory enough */
+        vd_clear_error(ctx);
+        status = VD_OK;
+    }
+    return status;
+}
+
+static vd_status prepare_wrong_model(vd_context *ctx, const char *inputs)
+{
+    char                   path[PATH_ROOM], file[PATH_ROOM + 64];
+    const vd_synth_options options = synth_options();
+    const vd_status        status  = vd_synth_write_model(ctx, path_in(path, inputs, "wrong"), &options);
+    snprintf(file, sizeof file, "%s/diffusion_pytorch_model.safetensors", path);
+    return status == VD_OK ? write_tensors(ctx, file) : status;
+}
+
 const scenario scenarios[] = {
     {"open", open_and_close, NULL},
     {"hash", hash_bytes, NULL},
     {"strings", make_strings, NULL},
     {"json", copy_json, prepare_document},
     {"files", list_and_read, prepare_document},
+    {"tensors", copy_tensors, prepare_tensors},
+    {"synth", write_model, NULL},
+    {"wrong-model", open_wrong_model, prepare_wrong_model},
+    {"plan", plan_memory, prepare_model},
+    {"forward", forward_bf16, prepare_model},
+    {"forward-f32", forward_f32, prepare_model},
 };
 const int scenario_count = sizeof scenarios / sizeof *scenarios;
