@@ -329,8 +329,8 @@ typedef struct vd_gate_fault {
     const char *how;         /* how it is planted */
 } vd_gate_fault;
 
-/* The catalogue of faults that vd_gate can plant; *count receives their number. Static. */
-const vd_gate_fault *vd_gate_list_faults(int *count);
+/* The catalogue of faults that vd_gate can plant, from 0 on; NULL behind the last. Static. */
+const vd_gate_fault *vd_gate_list_fault(int index);
 
 /* A name and a value, both text. */
 typedef struct vd_gate_fact {
