@@ -3,20 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-float vd_element(vd_dtype type, const void *data, int64_t index)
-{
-    uint32_t bits = 0;
-    float    value;
-    if (type == VD_BF16) {
-        uint16_t half;
-        memcpy(&half, (const char *)data + 2 * index, 2);
-        bits = (uint32_t)half << 16;
-    } else {
-        memcpy(&bits, (const char *)data + 4 * index, 4);
-    }
-    memcpy(&value, &bits, 4);
-    return value;
-}
+#include "contract/contract.h"
 
 static double ratio_of(double error, double norm)
 {
@@ -41,7 +28,7 @@ void vd_distance_measure(vd_dtype type, const void *y, const float *f, int64_t r
         double  row_dot = 0, row_yy = 0, row_ff = 0, row_ee = 0, row_sum = 0;
         int64_t broken = 0;
         for (int64_t j = 0; j < cols; j++) {
-            const double a = (double)vd_element(type, y, i * cols + j), b = (double)f[i * cols + j], e = a - b;
+            const double a = (double)vd_load(y, type, i * cols + j), b = (double)f[i * cols + j], e = a - b;
             if (!isfinite(a)) {
                 if (out->nonfinite++ == 0)
                     out->nonfinite_row = i, out->nonfinite_col = j;
@@ -81,7 +68,7 @@ void vd_channel_errors(vd_dtype type, const void *y, const float *f, int64_t row
         double ff = 0, ee = 0;
         bool   broken = false;
         for (int64_t i = 0; i < rows; i++) {
-            const double a = (double)vd_element(type, y, i * cols + j), b = (double)f[i * cols + j];
+            const double a = (double)vd_load(y, type, i * cols + j), b = (double)f[i * cols + j];
             broken |= !isfinite(a);
             ff += b * b;
             ee += (a - b) * (a - b);
@@ -93,7 +80,7 @@ void vd_channel_errors(vd_dtype type, const void *y, const float *f, int64_t row
 /* Bits as an integer that grows with the value; both zeros are 0. */
 static int64_t ordered(vd_dtype type, const void *data, int64_t index)
 {
-    const float value = vd_element(type, data, index);
+    const float value = vd_load(data, type, index);
     uint32_t    bits;
     memcpy(&bits, &value, 4);
     const int64_t magnitude = (int64_t)(bits & 0x7fffffffu) >> (type == VD_BF16 ? 16 : 0);
@@ -118,7 +105,7 @@ void vd_ulps_measure(vd_dtype type, const void *a, const void *b, int64_t rows, 
         int64_t in_row = 0;
         for (int64_t j = 0; j < cols; j++) {
             const int64_t at = i * cols + j;
-            const bool    a_nan = isnan(vd_element(type, a, at)), b_nan = isnan(vd_element(type, b, at));
+            const bool    a_nan = isnan(vd_load(a, type, at)), b_nan = isnan(vd_load(b, type, at));
             if (memcmp((const char *)a + at * size, (const char *)b + at * size, (size_t)size) == 0 && !a_nan) {
                 out->histogram[4]++;
                 continue;
@@ -155,7 +142,7 @@ int64_t vd_count_differing(const void *a, const void *b, int64_t elements, int64
 
 static double error_at(vd_dtype type, const void *y, const float *f, int64_t at)
 {
-    const double a = (double)vd_element(type, y, at);
+    const double a = (double)vd_load(y, type, at);
     return isfinite(a) ? a - (double)f[at] : 0;
 }
 

@@ -8,9 +8,6 @@
 
 #include "core/core.h"
 
-/* One element of F32 or BF16 data, widened. */
-float vd_element(vd_dtype type, const void *data, int64_t index);
-
 /* y [rows, cols] of `type` (F32 or BF16) against f [rows, cols]. row_errors [rows] receives ‖e_i‖/‖f_i‖, unless NULL: 0 where both are 0,
  * infinity where only ‖f_i‖ is or where y_i is not finite. */
 void vd_distance_measure(vd_dtype type, const void *y, const float *f, int64_t rows, int64_t cols, float *row_errors, vd_distance *out);
