@@ -55,10 +55,12 @@ install_missing() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing </dev/null
 }
 # The lists may be absent or old: they are fetched only when a name is unknown, or the first try fails.
-# shellcheck disable=SC2086
-if ! apt-cache show $missing >/dev/null 2>&1; then
-    $as_root apt-get update -q </dev/null
-fi
+for package in $missing; do
+    if ! apt-cache show "$package" >/dev/null 2>&1; then
+        $as_root apt-get update -q </dev/null
+        break
+    fi
+done
 if ! install_missing; then
     $as_root apt-get update -q </dev/null
     install_missing
