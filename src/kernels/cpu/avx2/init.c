@@ -1,4 +1,5 @@
 #include "kernels/cpu/avx2/avx2.h"
+#include "kernels/cpu/avx2/tc16.h"
 
 void vd_kernels_init_avx2(vd_kernels *table)
 {
@@ -11,4 +12,6 @@ void vd_kernels_init_avx2(vd_kernels *table)
     table->gated_residual   = vd_avx2_gated_residual;
     table->map              = vd_avx2_map;
     table->transpose        = vd_avx2_transpose;
+    table->linear           = vd_avx2_linear;
+    table->linear_scratch   = vd_avx2_linear_scratch;
 }

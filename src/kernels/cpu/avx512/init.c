@@ -1,4 +1,5 @@
 #include "kernels/cpu/avx512/avx512.h"
+#include "kernels/cpu/avx512/tc16.h"
 
 void vd_kernels_init_avx512(vd_kernels *table)
 {
@@ -11,4 +12,6 @@ void vd_kernels_init_avx512(vd_kernels *table)
     table->gated_residual   = vd_avx512_gated_residual;
     table->map              = vd_avx512_map;
     table->transpose        = vd_avx512_transpose;
+    table->linear           = vd_avx512_linear;
+    table->linear_scratch   = vd_avx512_linear_scratch;
 }

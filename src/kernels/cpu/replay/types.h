@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "contract/contract.h"
+#include "kernels/cpu/replay/tally.h"
 
 enum {
     VD_STEP        = 16,       /* products of one step: the contract's */
@@ -58,11 +59,6 @@ typedef struct vd_row {
     int32_t     low;   /* smallest exponent of a nonzero element, after the shift */
     vd_row_kind kind;
 } vd_row;
-
-/* How many outputs took which path; for tests. */
-typedef struct vd_tally {
-    int64_t fast, careful, scalar, renormalised;
-} vd_tally;
 
 /* What lies in numbers as bf16 bits without their sign: the largest, and the smallest but zero (0xFFFF where all are zero). */
 typedef struct vd_extremes {
