@@ -224,6 +224,7 @@ static vd_status open_folder(vd_context *ctx, const char *folder, vd_tensors *t)
 vd_status vd_tensors_open(vd_context *ctx, const char *path, vd_tensors **out)
 {
     *out = NULL;
+    vd_clear_error(ctx);
     vd_tensors *t = vd_alloc(ctx, sizeof *t, "a handle for tensors");
     if (!t)
         return VD_NO_MEMORY;

@@ -100,7 +100,8 @@ static vd_status write_tensor(vd_context *ctx, vd_writer *w, const vd_tensor *t,
 vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *tensors, int64_t count, const char *const *metadata, vd_fill_fn *fill,
                            void *user)
 {
-    int64_t           total, size = 0;
+    vd_clear_error(ctx);
+    int64_t           total = 0, size = 0;
     char             *header = NULL;
     vd_writer        *w      = NULL;
     const vd_tensor **sorted = vd_alloc(ctx, count * (int64_t)sizeof *sorted, "an order of tensors");

@@ -7,7 +7,7 @@
 /* The largest sizes that are read. Far above any model, and small enough that no byte count can overflow 63 bits. */
 enum {
     VD_MOSS_MAX_DIM    = 1 << 20,
-    VD_MOSS_MAX_FFN    = 1 << 27,
+    VD_MOSS_MAX_FFN    = 1 << 24,
     VD_MOSS_MAX_LAYERS = 4096,
     VD_MOSS_MAX_OTHER  = 1 << 20, /* text_dim, freq_dim, latent_channels */
     VD_MOSS_CONFIG_BYTES = 1 << 20
