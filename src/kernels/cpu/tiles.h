@@ -8,14 +8,22 @@ enum {
     VD_TILE_ROWS    = 3,  /* rows (of x, or queries) of one block */
     VD_TILE_CELLS   = 7,  /* rows x steps of 16 that lie prepared at once */
     VD_TILE_STEPS   = 5,  /* the most steps among them */
-    VD_TILE_OUTPUTS = 128 /* outputs of one task */
+    VD_TILE_OUTPUTS = 128, /* outputs of one task */
+    VD_FMA_CELLS    = 512, /* fma linear: cells of k that lie prepared at once; room for fold512's leaf */
+    VD_FMA_BLOCK    = 10,  /* those of them that are used where the order leaves it open; even */
+    VD_FMA_COLUMNS  = 48,  /* outputs of one task */
+    VD_FMA_ROWS     = 9    /* rows of one task */
 };
 #else
 enum {
     VD_TILE_ROWS    = 64,
     VD_TILE_CELLS   = 2048, /* 128 bytes each: 256 KiB, half of a small second-level cache */
     VD_TILE_STEPS   = 128,  /* 32 rows of weights x 4 KiB: few rows read long runs, and the next panel still fits beside this one */
-    VD_TILE_OUTPUTS = 1024
+    VD_TILE_OUTPUTS = 1024,
+    VD_FMA_CELLS    = 512, /* times VD_FMA_COLUMNS x 4 bytes: 256 KiB of weights */
+    VD_FMA_BLOCK    = 512,
+    VD_FMA_COLUMNS  = 128,
+    VD_FMA_ROWS     = 2048 /* 1 MiB of sums */
 };
 #endif
 

@@ -103,6 +103,25 @@ static inline void vd_vf_store_high_part(void *p, vd_vf a, int n)
 /* Exchanges the elements of each pair: 1 0 3 2 … */
 static inline vd_vf vd_vf_swap_pairs(vd_vf a) { return _mm256_permute_ps(a, 0xB1); }
 
+/* Turns a tile of VD_W rows of VD_W: row i, lane j becomes row j, lane i. */
+static inline void vd_vf_turn(vd_vf v[8])
+{
+    __m256 pair[8], four[8];
+    for (int i = 0; i < 8; i += 2) {
+        pair[i]     = _mm256_unpacklo_ps(v[i], v[i + 1]);
+        pair[i + 1] = _mm256_unpackhi_ps(v[i], v[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int j = 0; j < 2; j++) {
+            four[i + 2 * j]     = _mm256_shuffle_ps(pair[i + j], pair[i + j + 2], 0x44);
+            four[i + 2 * j + 1] = _mm256_shuffle_ps(pair[i + j], pair[i + j + 2], 0xEE);
+        }
+    for (int i = 0; i < 4; i++) {
+        v[i]     = _mm256_permute2f128_ps(four[i], four[i + 4], 0x20);
+        v[i + 4] = _mm256_permute2f128_ps(four[i], four[i + 4], 0x31);
+    }
+}
+
 static inline float vd_vf_max_lane(vd_vf a)
 {
     __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));

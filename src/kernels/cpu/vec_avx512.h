@@ -84,6 +84,32 @@ static inline void vd_vf_store_high_part(void *p, vd_vf a, int n)
 
 static inline vd_vf vd_vf_swap_pairs(vd_vf a) { return _mm512_permute_ps(a, 0xB1); }
 
+static inline void vd_vf_turn(vd_vf v[16])
+{
+    __m512 pair[16], four[16], eight[16];
+    for (int i = 0; i < 16; i += 2) {
+        pair[i]     = _mm512_unpacklo_ps(v[i], v[i + 1]);
+        pair[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
+    }
+    /* four[i + c], i = 0, 4, 8, 12: columns c, c + 4, c + 8, c + 12 of rows i … i + 3, one in each quarter */
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; j++) {
+            four[i + 2 * j]     = _mm512_shuffle_ps(pair[i + j], pair[i + j + 2], 0x44);
+            four[i + 2 * j + 1] = _mm512_shuffle_ps(pair[i + j], pair[i + j + 2], 0xEE);
+        }
+    for (int i = 0; i < 8; i++) {
+        const __m512 a = four[i % 4 + 8 * (i / 4)], b = four[i % 4 + 8 * (i / 4) + 4];
+        eight[2 * i]     = _mm512_shuffle_f32x4(a, b, 0x88); /* quarters 0 and 2 of each */
+        eight[2 * i + 1] = _mm512_shuffle_f32x4(a, b, 0xDD);
+    }
+    for (int c = 0; c < 4; c++) {
+        v[c]      = _mm512_shuffle_f32x4(eight[2 * c], eight[2 * c + 8], 0x88);
+        v[c + 8]  = _mm512_shuffle_f32x4(eight[2 * c], eight[2 * c + 8], 0xDD);
+        v[c + 4]  = _mm512_shuffle_f32x4(eight[2 * c + 1], eight[2 * c + 9], 0x88);
+        v[c + 12] = _mm512_shuffle_f32x4(eight[2 * c + 1], eight[2 * c + 9], 0xDD);
+    }
+}
+
 /* No lane may be NaN. */
 static inline float vd_vf_max_lane(vd_vf a) { return _mm512_reduce_max_ps(a); }
 

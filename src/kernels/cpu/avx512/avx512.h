@@ -13,4 +13,10 @@ void    vd_avx512_gated_residual(vd_exec *exec, const vd_gated_residual *op);
 void    vd_avx512_map(vd_exec *exec, const vd_map *op);
 void    vd_avx512_transpose(vd_exec *exec, const vd_transpose *op);
 
+/* Behind linear.c and attention.c, which choose by the order. */
+void    vd_avx512_fma_linear(vd_exec *exec, const vd_linear *op);
+int64_t vd_avx512_fma_linear_scratch(const vd_linear *op, int threads);
+void    vd_avx512_fma_attention(vd_exec *exec, const vd_attention *op);
+int64_t vd_avx512_fma_attention_scratch(const vd_attention *op, int threads);
+
 #endif
