@@ -201,7 +201,7 @@ VD_FN float vd_trig(float x, int32_t quadrant)
 {
     if (!vd_trig_in_range(x))
         return vd_float(VD_NAN_F32_BITS);
-    const float   r0 = rintf(x * vd_float(0x3F22F983u));
+    const float   r0 = rintf(x * vd_float(0x3F22F983u)) + 0.0f; /* an integer: its zero is +0, so sin(-0) is -0 */
     const int32_t n  = (int32_t)r0 + quadrant;
     float         t  = fmaf(r0, vd_float(0xBFC90FDAu), x);
     t                = fmaf(r0, vd_float(0xB3A22168u), t);

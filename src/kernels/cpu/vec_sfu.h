@@ -131,7 +131,7 @@ static inline vd_vf vd_v_silu(vd_vf x) { return vd_v_canonical(vd_vf_div(x, vd_v
 static inline vd_vf vd_v_trig(vd_vf x, int quadrant)
 {
     const vd_vf magnitude = vd_vi_float(vd_vi_and(vd_vf_bits(x), vd_vi_set1(0x7FFFFFFF)));
-    const vd_vf r0        = vd_vf_rint(vd_vf_mul(x, vd_v_constant(0x3F22F983u)));
+    const vd_vf r0        = vd_vf_add(vd_vf_rint(vd_vf_mul(x, vd_v_constant(0x3F22F983u))), vd_vf_zero()); /* -0 becomes +0 */
     const vd_vi n         = vd_vi_add(vd_vf_truncate(r0), vd_vi_set1(quadrant));
     vd_vf       t         = vd_vf_fma(r0, vd_v_constant(0xBFC90FDAu), x);
     t                     = vd_vf_fma(r0, vd_v_constant(0xB3A22168u), t);
