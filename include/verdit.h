@@ -270,8 +270,8 @@ typedef struct vd_ulps {
 /* One statistic of one node beside its limits. Ratios of 0 to 0 are 0. */
 typedef struct vd_gate_statistic {
     double      value;
-    double      reference, limit, warn; /* largest of the K runs; 1.25 and 1.10 times it */
-    const char *reference_run;          /* which run that was */
+    double      reference, limit, warn; /* largest of the K runs, but at least float32's own level; 1.25 and 1.10 times it */
+    const char *reference_run;          /* which run that was; "float32": the level */
     double      ratio;                  /* value / reference: fails above 1.25 */
     double      torch, torch_limit;     /* wider of torch's two CPU runs; twice that */
     const char *torch_run;
@@ -444,6 +444,47 @@ void      vd_verify_result_free(vd_context *ctx, vd_verify_result *result); /* N
 
 /* SHA-256 of a file, 64 hex digits and a zero. */
 vd_status vd_hash_file(vd_context *ctx, const char *path, char digits[65]);
+
+/* ---- Operations ---- */
+
+/* One operation alone, under a named contract: what the model's forward calls, for checking other backends. Inputs by name, row-major:
+ *   linear          x [M,K], w [N,K], optional b [N]              → y [M,N]
+ *   attention       q [H,M,d], k, v [H,S,d]                       → o [H,M,d]
+ *   rms_norm        x [M,N], w [N]                                → y [M,N]
+ *   norm_modulate   x [M,N], w, scale, shift [N]                  → y [M,N]
+ *   rotary          x [M,H,d], cos, sin [M,d]                     → y [M,H,d]
+ *   situ            u, g (equal shapes)                           → y
+ *   gated_residual  x, y [M,N], optional gate [N]                 → o [M,N]
+ *   silu, tanh, sigmoid, exp, softplus, ex2, rsq, rcp, sin, cos   x → y
+ *   sinusoid        t [T] F32                                     → e [T,dim] F32
+ * Every tensor is F32 or BF16. Where several inputs are the data (x; q, k, v; u, g), they have one type. */
+typedef struct vd_op_options {
+    const char *contract;  /* NULL (default): tc16/chain, attn/k128, … for BF16 data, fma/fold512, attn/k128/f32 for F32; "tc16/split4": 4 slices */
+    const char *out;       /* "bf16", "f32"; NULL (default): the data's type */
+    const char *round;     /* type after each inner operation of norm_modulate, rotary, situ: "bf16", "f32"; NULL (default): the data's type */
+    const char *form;      /* rms_norm: "cast-before-weight" (default) or "fused", which fixes the order of the sum and the roundings */
+    double      eps;       /* 0 (default): 1e-6 */
+    const char *kind;      /* sinusoid: "moss" (default) or "h3" */
+    int64_t     dim;       /* sinusoid: 0 (default): 256 */
+    void       *reserved[8];
+} vd_op_options;
+
+typedef struct vd_op {
+    const char *name, *inputs, *output; /* "x [M,K], w [N,K], optional b [N]", "y [M,N]" */
+    const char *contracts;              /* what `contract` may name, comma-separated */
+} vd_op;
+
+const vd_op *vd_op_list(int *count); /* static */
+void         vd_op_options_init(vd_op_options *options);
+
+/* Checks a call and sets out's name, type, rank and shape (data NULL), and the contract's id with its version. */
+vd_status vd_op_plan(vd_context *ctx, const char *name, const vd_op_options *options, const vd_tensor *inputs, int count, vd_tensor *out, char contract[32]);
+/* The same, then computes; out->data points to vd_tensor_bytes of what vd_op_plan set. */
+vd_status vd_op_run(vd_context *ctx, const char *name, const vd_op_options *options, const vd_tensor *inputs, int count, vd_tensor *out, char contract[32]);
+
+/* Makes the folder `dir` (which must not exist): for every operation and contract inputs and the right bytes, corner cases among them, with
+ * manifest.json and a README that says how to use them against another backend. The same bytes everywhere; under 5 MB. */
+vd_status vd_op_write_kit(vd_context *ctx, const char *dir);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,4 @@
+#include "gate/gate_job.h"
+vd_status vd_find_cause(vd_gate_job *job) { (void)job; return VD_OK; }
+vd_status vd_gate_write_json(vd_context *ctx, const vd_gate_result *result, const char *path) { (void)ctx,(void)result,(void)path; return VD_OK; }
+vd_status vd_gate_write_html(vd_context *ctx, const vd_gate_result *result, const char *path) { (void)ctx,(void)result,(void)path; return VD_OK; }
