@@ -17,6 +17,7 @@ ARROWS = {
     "audit": ["models", "kernels", "contract", "formats", "core"],
     "api": ["gate", "audit", "models", "kernels", "contract", "formats", "core"],
 }
+SHARED = ("cpu", "replay")  # what every CPU level builds its replay of the tensor core from
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 TALKS = re.compile(r"\b(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|abort|quick_exit|assert)\s*\(|\b(stderr|stdout)\b")
@@ -50,7 +51,7 @@ def check_includes(path, text):
             faults.append(f'{path}: {layer} may not know "{name}"; it may know {", ".join([layer, *ARROWS[layer]])}')
         elif layer == "kernels":
             own, other = Path(path).parts[2:-1], Path(name).parts[1:-1]
-            if name.startswith("kernels/") and own[: len(other)] != other:
+            if name.startswith("kernels/") and own[: len(other)] != other and (other != SHARED or own[0] != "cpu"):
                 faults.append(f'{path}: a kernel level may not know another level\'s "{name}"')
     return faults
 
@@ -79,6 +80,8 @@ def check_the_checks():
         ("src/core/a.c", '#include "formats/json.h"\n'),
         ("src/kernels/cpu/avx2/a.c", '#include "models/x.h"\n'),
         ("src/kernels/cpu/avx2/a.c", '#include "kernels/cpu/avx512/x.h"\n'),
+        ("src/kernels/cpu/replay/a.h", '#include "kernels/cpu/avx512/x.h"\n'),
+        ("src/kernels/cuda/a.c", '#include "kernels/cpu/replay/x.h"\n'),
         ("src/formats/a.c", '#include "contract/contract.h"\n'),
         ("src/gate/a.c", '#include "audit/receipt.h"\n'),
         ("src/formats/a.c", '#include "json.h"\n'),
@@ -93,7 +96,7 @@ def check_the_checks():
     for path, text in faulty:
         if not check(path, text):
             sys.exit(f"check_layers.py: a planted fault was not found: {path}: {text.strip()[:60]}")
-    honest = '#include <stdio.h>\n#include "verdit.h"\n#include "core/core.h"\n#include "kernels/cpu/x.h"\n/* exit() */ int a = snprintf("printf()");\n'
+    honest = '#include <stdio.h>\n#include "verdit.h"\n#include "core/core.h"\n#include "kernels/cpu/x.h"\n#include "kernels/cpu/replay/x.h"\n/* exit() */ int a = snprintf("printf()");\n'
     if check("src/kernels/cpu/avx2/a.c", honest):
         sys.exit("check_layers.py: an honest file was found faulty")
 
