@@ -49,7 +49,7 @@ def from_bf16(bits):
 
 def scale_and_offset(name, shape):
     if len(shape) == 2 and name.endswith(".weight"):
-        power = 0
+        power = -1
         while 3 * 4 ** (power + 1) <= shape[1]:  # floor(log2(sqrt(K / 3)))
             power += 1
         return 2.0 ** -(power + ("modulation" in name)), 0.0
