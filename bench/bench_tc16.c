@@ -1,26 +1,17 @@
 /* tc16 linear at the model's shapes, one thread, as a share of the core's own fp32 FMA peak.
  *
- * The machine may be shared, so nothing is timed alone: each window of work (at most about a third of a second) lies between two short FMA
+ * The machine may be shared, so time is the thread's own, and nothing is timed alone: each window of work (at most about a third of a second) lies between two short FMA
  * loops, its share is taken against their mean, and the median over all windows of a shape is reported. Weights are rotated through
  * more memory than the caches hold, as in a model. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "core/core.h"
+#include "bench.h"
 #include "kernels/table.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 enum { CHAINS = 10, FMA_TURNS = 100000 };
 
@@ -61,17 +52,17 @@ static double measure_peak(vd_cpu_level level)
 {
     volatile float sink;
     const int      width = level >= VD_CPU_AVX512 ? 16 : 8;
-    const double   start = now();
+    const double   start = bench_now();
     sink = width == 16 ? run_fma_512(FMA_TURNS) : run_fma_256(FMA_TURNS);
     (void)sink;
-    return 2e-9 * FMA_TURNS * CHAINS * width / (now() - start);
+    return 2e-9 * FMA_TURNS * CHAINS * width / (bench_now() - start);
 }
 
 typedef struct shape {
     int64_t n, k;
 } shape;
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -79,26 +70,13 @@ static int compare(const void *a, const void *b)
 
 static double median(double *x, int64_t n)
 {
-    qsort(x, (size_t)n, sizeof *x, compare);
+    qsort(x, (size_t)n, sizeof *x, compare_doubles);
     return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
-}
-
-/* About N(0, scale) as bf16. */
-static void fill(uint16_t *p, int64_t n, float scale)
-{
-    uint64_t s = 88172645463325252u;
-    for (int64_t i = 0; i < n; i++) {
-        float sum = 0;
-        for (int j = 0; j < 3; j++) {
-            s ^= s << 13, s ^= s >> 7, s ^= s << 17;
-            sum += (float)(s >> 40) / 8388608.0f - 1.0f;
-        }
-        p[i] = vd_to_bf16(sum * scale);
-    }
 }
 
 enum { WINDOWS = 256 };
 
+static const int64_t SCRATCH = 64 << 20;
 static const int64_t POOL = 160 << 20; /* bytes of weights that calls go through in turn */
 
 typedef struct result {
@@ -112,16 +90,16 @@ static result measure(const vd_kernels *table, vd_cpu_level level, vd_order orde
     double        share[WINDOWS], rate[WINDOWS], peaks[WINDOWS];
     const int64_t slice  = m >= 512 ? 1024 : s.n; /* outputs of a window: whole tasks */
     const int64_t size   = 2 * slice * s.k, places = POOL / size;
-    const double  finish = now() + seconds;
+    const double  finish = bench_now() + seconds;
     int64_t       count  = 0;
     double        before = measure_peak(level);
-    for (int64_t i = 0; i < WINDOWS && (count < 5 || now() < finish); i++) {
-        vd_exec   exec = {.threads = 1, .scratch = scratch, .scratch_bytes = 64 << 20};
+    for (int64_t i = 0; i < WINDOWS && (count < 5 || bench_now() < finish); i++) {
+        vd_exec   exec = {.threads = 1, .scratch = scratch, .scratch_bytes = SCRATCH};
         vd_linear op   = {.order = order, .m = m, .n = slice, .k = s.k, .x = x, .x_type = VD_BF16, .x_stride = s.k, .w = pool + i % places * size,
                           .w_type = VD_BF16, .y = y, .y_type = VD_BF16, .y_stride = slice};
-        const double start = now();
+        const double start = bench_now();
         table->linear(&exec, &op);
-        const double took = now() - start, after = measure_peak(level);
+        const double took = bench_now() - start, after = measure_peak(level);
         rate[count]  = 2e-9 * (double)(m * slice) * (double)s.k / took;
         peaks[count] = 0.5 * (before + after);
         share[count] = rate[count] / peaks[count];
@@ -153,14 +131,10 @@ int main(int argc, char **argv)
     }
     vd_kernels table;
     vd_kernels_init_cpu(&table, level);
-    uint16_t *x    = aligned_alloc(64, 2 * 1088 * 8192), *y = aligned_alloc(64, 2 * 1088 * 16384);
-    char     *pool = aligned_alloc(4096, (size_t)POOL + 4096), *scratch = aligned_alloc(64, 64 << 20);
-    if (!x || !y || !pool || !scratch) {
-        fprintf(stderr, "out of memory: the bench takes about 300 MB\n");
-        return 5;
-    }
-    fill(x, 1088 * 8192, 1.0f);
-    fill((uint16_t *)(void *)pool, POOL / 2, 0.02f);
+    uint16_t *x = bench_alloc(2 * 1088 * 8192), *y = bench_alloc(2 * 1088 * 16384);
+    char     *pool = bench_alloc(POOL), *scratch = bench_alloc(SCRATCH);
+    bench_fill(x, VD_BF16, 1088 * 8192, 1.0f, 1);
+    bench_fill(pool, VD_BF16, POOL / 2, 0.02f, 2);
     if (json)
         printf("{\"bench\":\"tc16\",\"level\":\"%s\",\"threads\":1,\"peer\":\"fp32 FMA peak of the core, same run\",\"results\":[", vd_cpu_level_name(level));
     else
