@@ -23,7 +23,7 @@ static void linear(vd_moss_run *r, const void *x, vd_dtype x_type, int64_t m, vd
     } else if (r->options->arith == VD_ARITH_FMA) {
         call.order = VD_FMA_PAIR;
     } else {
-        call.splits = vd_match_splits(r->options->match, m, n, k, b.data != NULL, &measured);
+        call.splits = vd_match_splits(r->options->match, r->whole, n, k, b.data != NULL, &measured);
         call.order  = call.splits > 1 ? VD_TC16_SPLIT : VD_TC16_CHAIN;
     }
     if (r->dry) {
@@ -161,6 +161,7 @@ static void run_time(vd_moss_run *r, vd_moss_state *s)
     const vd_dtype         type = r->points.stream;
     float                 *e    = r->a;
     void                  *hidden = at(e, VD_F32, (c->freq_dim + 15) / 16 * 16), *narrow = r->big;
+    r->whole = 1;
     if (vd_moss_begin(r, s, VD_MOSS_TIME, s->time, type)) {
         if (!r->dry) {
             float t;
@@ -217,6 +218,7 @@ static void run_embedders(vd_moss_run *r, vd_moss_state *s)
     const vd_dtype         stream = r->points.stream, text = r->points.text;
     void                  *y = at(s->x, stream, s->image * c->dim); /* text rows: the tail of the joint rows */
 
+    r->whole = s->image;
     if (vd_moss_begin(r, s, VD_MOSS_VIDEO, s->x, stream)) {
         const vd_tensor *latents = vd_moss_named_input(s, "latents");
         if (!latents) {
@@ -227,6 +229,7 @@ static void run_embedders(vd_moss_run *r, vd_moss_state *s)
         linear(r, r->a, stream, s->image, w->video, w->video_bias, c->dim, c->latent_channels, s->x, stream, c->dim);
         vd_moss_end(r, s, VD_MOSS_VIDEO, s->x, stream);
     }
+    r->whole = s->text;
     if (vd_moss_begin(r, s, VD_MOSS_TEXT_IN, y, stream)) {
         const vd_tensor *states = vd_moss_named_input(s, "text");
         if (!states) {
@@ -271,6 +274,7 @@ static void run_block(vd_moss_run *r, vd_moss_state *s, int64_t block)
     void                 *q = r->big, *k = at(q, type, m * dim), *v = at(k, type, joint * dim), *att = at(v, type, joint * dim);
     void                 *o = a, *b = a, *ug = r->big, *product = at(ug, type, m * 2 * f), *down = a;
 
+    r->whole = joint;
     if (vd_moss_begin(r, s, node + VD_MOSS_A, a, type)) {
         norm_modulate(r, x, joint, w->norm1, shift_a, norm_eps(r, block), a, type);
         vd_moss_end(r, s, node + VD_MOSS_A, a, type);
@@ -346,6 +350,7 @@ static void run_head(vd_moss_run *r, vd_moss_state *s)
     const void            *x = s->last_block >= 0 ? s->x_rows : s->x;
     void                  *rows = r->big, *picture = at(rows, VD_F32, (m * channels + 15) / 16 * 16);
 
+    r->whole = s->image;
     if (vd_moss_begin(r, s, index, NULL, VD_F32)) {
         norm_modulate(r, x, m, w->final_norm, s->head_mod, norm_eps(r, -1), r->a, stream);
         linear(r, r->a, stream, m, w->final_linear, no_bias, channels, c->dim, rows, stream, channels);
