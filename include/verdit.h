@@ -486,6 +486,28 @@ vd_status vd_op_run(vd_context *ctx, const char *name, const vd_op_options *opti
  * manifest.json and a README that says how to use them against another backend. The same bytes everywhere; under 5 MB. */
 vd_status vd_op_write_kit(vd_context *ctx, const char *dir);
 
+/* ---- Contracts ---- */
+
+/* What the library promises of every operation, and whether this machine keeps it. Each contract is checked on the vector level in use (the
+ * options' `cpu`): built-in inputs, corner cases among them, against the definition in plain C, byte for byte; recorded hashes where the
+ * bytes are torch's own; and for sums the order read back from the kernel itself by placing large +, large - and small values in turn, so
+ * that a kernel which adds in another order is caught whatever its data. docs/contract.md is the text of the promises. */
+typedef struct vd_contract_item {
+    const char *id;      /* "tc16/chain@1" */
+    const char *promise; /* one sentence */
+    const char *level;   /* whose code was checked: "avx2", …; "portable": code that all levels share */
+    bool        passed;
+    const char *detail;  /* what was compared and read back; or the first thing that did not hold */
+    double      seconds;
+} vd_contract_item;
+
+/* Receives each item as it is done; its strings are valid during the call. A result other than 0 stops (VD_CANCELLED). */
+typedef int vd_contract_fn(void *user, const vd_contract_item *item);
+
+/* Checks the contract `id` ("tc16/chain", with or without its version), or all of them (NULL), in a fixed order; about a second in all.
+ * VD_FAILED: all were checked, and at least one does not hold. VD_BAD_ARGUMENT: no such contract. */
+vd_status vd_contract_check(vd_context *ctx, const char *id, vd_contract_fn *report, void *user);
+
 #ifdef __cplusplus
 }
 #endif
