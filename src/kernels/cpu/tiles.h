@@ -11,8 +11,9 @@ enum {
     VD_TILE_OUTPUTS = 128, /* outputs of one task */
     VD_FMA_CELLS    = 512, /* fma linear: cells of k that lie prepared at once; room for fold512's leaf */
     VD_FMA_BLOCK    = 10,  /* those of them that are used where the order leaves it open; even */
-    VD_FMA_COLUMNS  = 48,  /* outputs of one task */
-    VD_FMA_ROWS     = 9    /* rows of one task */
+    VD_FMA_STRIPS   = 2,   /* strips of rows that lie prepared at once */
+    VD_FMA_COLUMNS  = 96,  /* outputs of one task; a multiple of 32 */
+    VD_FMA_ROWS     = 37   /* rows of one task */
 };
 #else
 enum {
@@ -20,10 +21,11 @@ enum {
     VD_TILE_CELLS   = 2048, /* 128 bytes each: 256 KiB, half of a small second-level cache */
     VD_TILE_STEPS   = 128,  /* 32 rows of weights x 4 KiB: few rows read long runs, and the next panel still fits beside this one */
     VD_TILE_OUTPUTS = 1024,
-    VD_FMA_CELLS    = 512, /* times VD_FMA_COLUMNS x 4 bytes: 256 KiB of weights */
+    VD_FMA_CELLS    = 512,
     VD_FMA_BLOCK    = 512,
-    VD_FMA_COLUMNS  = 128,
-    VD_FMA_ROWS     = 2048 /* 1 MiB of sums */
+    VD_FMA_STRIPS   = 16,  /* 198 KiB of rows with AVX2, 462 KiB with AVX-512: half of a second-level cache */
+    VD_FMA_COLUMNS  = 768, /* 1.5 MiB of weights */
+    VD_FMA_ROWS     = 1152 /* 3.4 MiB of sums */
 };
 #endif
 

@@ -92,99 +92,121 @@ static inline void vd_v_run_kernel(int mr, int np, int64_t cells, const float *a
 typedef struct vd_fma_job {
     const vd_linear *op;
     vd_cells         x_cells, w_cells;
-    bool             flush;   /* subnormals are zeros in the products */
-    int64_t          block;   /* elements of k at once */
-    int64_t          columns; /* outputs of a task */
-    int64_t          rows;    /* rows of a task */
-    int64_t          bytes;   /* scratch of one worker */
+    bool             flush;         /* subnormals are zeros in the products */
+    int64_t          block;         /* elements of k at once */
+    int64_t          rows, columns; /* of a task */
+    int64_t          bytes;         /* scratch of one worker */
     char            *scratch;
 } vd_fma_job;
 
-/* One block of k for one task. Not inlined: the caller may have changed how the processor treats subnormals. */
-static __attribute__((noinline)) void vd_v_run_strips(const vd_fma_job *job, int64_t first_row, int64_t rows, int64_t panels, int64_t k0, int64_t k,
-                                                      float *strip, const float *weights, float *sums)
+/* One task: rows first_row … of x, outputs `first` …, and its worker's memory. */
+typedef struct vd_fma_task {
+    int64_t first_row, rows, first, columns, panels;
+    float  *strips, *weights, *sums; /* [VD_FMA_STRIPS] strips; panels [VD_FMA_CELLS][VD_PANEL_WIDTH]; [panels][rows][VD_PANEL_WIDTH] */
+} vd_fma_task;
+
+/* One block of k. A few strips of x lie ready while the panels pass; each panel is turned when it first passes. Not inlined: the caller may
+ * have changed how the processor treats subnormals, and no arithmetic may move across that. */
+static __attribute__((noinline)) void vd_v_run_block(const vd_fma_job *job, const vd_fma_task *t, int64_t k0, int64_t k)
 {
-    const vd_linear *op = job->op;
-    const int64_t    strips = (rows + VD_STRIP_ROWS - 1) / VD_STRIP_ROWS, cells = vd_cells_count(job->x_cells, k), c_panel = rows * VD_PANEL_WIDTH;
-    const bool       fold = op->order == VD_FMA_FOLD512;
-    for (int64_t s = 0; s < strips; s++) {
-        const int64_t row = rows * s / strips, mr = rows * (s + 1) / strips - row;
-        for (int64_t m = 0; m < mr; m++)
-            vd_pack_row(strip + m * VD_STRIP_STRIDE, vd_v_at(op->x, op->x_type, (first_row + row + m) * op->x_stride + k0), job->x_cells, k);
-        for (int64_t p = 0; p < panels;) {
-            const int np = mr <= VD_FEW_ROWS && panels - p >= VD_FEW_PANELS ? VD_FEW_PANELS : 1;
-            vd_v_run_kernel((int)mr, np, cells, strip, weights + p * VD_FMA_CELLS * VD_PANEL_WIDTH, sums + p * c_panel + row * VD_PANEL_WIDTH, c_panel, fold);
-            p += np;
+    const vd_linear *op     = job->op;
+    const int64_t    strips = (t->rows + VD_STRIP_ROWS - 1) / VD_STRIP_ROWS, cells = vd_cells_count(job->x_cells, k);
+    const int64_t    stride = op->k * vd_dtype_size(op->w_type), c_panel = t->rows * VD_PANEL_WIDTH;
+    const bool       fold   = op->order == VD_FMA_FOLD512;
+    for (int64_t s0 = 0; s0 < strips; s0 += VD_FMA_STRIPS) {
+        const int64_t s1 = vd_min(strips, s0 + VD_FMA_STRIPS);
+        for (int64_t s = s0; s < s1; s++)
+            for (int64_t m = t->rows * s / strips, row = m; row < t->rows * (s + 1) / strips; row++)
+                vd_pack_row(t->strips + ((s - s0) * VD_STRIP_ROWS + row - m) * VD_STRIP_STRIDE,
+                            vd_v_at(op->x, op->x_type, (t->first_row + row) * op->x_stride + k0), job->x_cells, k);
+        for (int64_t p = 0, np; p < t->panels; p += np) {
+            float *panel = t->weights + p * VD_FMA_CELLS * VD_PANEL_WIDTH;
+            np           = t->rows <= VD_FEW_ROWS && t->panels - p >= VD_FEW_PANELS ? VD_FEW_PANELS : 1;
+            for (int64_t i = 0; s0 == 0 && i < np; i++)
+                vd_pack_panel(panel + i * VD_FMA_CELLS * VD_PANEL_WIDTH, VD_PANEL_WIDTH,
+                              vd_v_at(op->w, op->w_type, (t->first + (p + i) * VD_PANEL_WIDTH) * op->k + k0), stride,
+                              t->columns - (p + i) * VD_PANEL_WIDTH, job->w_cells, k);
+            for (int64_t s = s0; s < s1; s++) {
+                const int64_t row = t->rows * s / strips, mr = t->rows * (s + 1) / strips - row;
+                vd_v_run_kernel((int)mr, (int)np, cells, t->strips + (s - s0) * VD_STRIP_ROWS * VD_STRIP_STRIDE, panel,
+                                t->sums + p * c_panel + row * VD_PANEL_WIDTH, c_panel, fold);
+            }
         }
     }
 }
 
-static inline void vd_v_finish(const vd_linear *op, int64_t first_row, int64_t rows, int64_t first, int64_t columns, const float *sums)
+/* The bias and the one rounding. */
+static inline void vd_v_finish(const vd_linear *op, const vd_fma_task *t)
 {
-    for (int64_t m = 0; m < rows; m++) {
-        void *y = vd_v_to(op->y, op->y_type, (first_row + m) * op->y_stride + first);
-        for (int64_t n = 0; n < columns; n += VD_W) {
-            vd_vf sum = vd_vf_load(sums + n / VD_PANEL_WIDTH * rows * VD_PANEL_WIDTH + m * VD_PANEL_WIDTH + n % VD_PANEL_WIDTH);
+    for (int64_t m = 0; m < t->rows; m++) {
+        void *y = vd_v_to(op->y, op->y_type, (t->first_row + m) * op->y_stride + t->first);
+        for (int64_t n = 0; n < t->columns; n += VD_W) {
+            vd_vf sum = vd_vf_load(t->sums + (n / VD_PANEL_WIDTH * t->rows + m) * VD_PANEL_WIDTH + n % VD_PANEL_WIDTH);
             if (op->b)
-                sum = vd_vf_add(sum, vd_v_load(op->b, op->b_type, first + n, first + columns));
-            vd_v_store(y, op->y_type, n, columns, sum);
+                sum = vd_vf_add(sum, vd_v_load(op->b, op->b_type, t->first + n, t->first + t->columns));
+            vd_v_store(y, op->y_type, n, t->columns, sum);
         }
     }
 }
 
 static inline void vd_v_linear_task(void *arg, int64_t index, int worker)
 {
-    const vd_fma_job *job = arg;
-    const vd_linear  *op  = job->op;
+    const vd_fma_job *job    = arg;
+    const vd_linear  *op     = job->op;
     const int64_t     across = (op->n + job->columns - 1) / job->columns;
-    const int64_t     first = index % across * job->columns, columns = vd_min(job->columns, op->n - first);
-    const int64_t     first_row = index / across * job->rows, rows = vd_min(job->rows, op->m - first_row);
-    const int64_t     panels = (columns + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH, stride = op->k * vd_dtype_size(op->w_type);
-    float            *strip   = (float *)(void *)(job->scratch + worker * job->bytes);
-    float            *weights = strip + VD_STRIP_ROWS * VD_STRIP_STRIDE;
-    float            *sums    = weights + job->columns * VD_FMA_CELLS;
-    memset(sums, 0, (size_t)(panels * rows * VD_PANEL_WIDTH) * sizeof *sums);
-    for (int64_t k0 = 0; k0 < op->k; k0 += job->block) {
-        const int64_t k = vd_min(job->block, op->k - k0);
-        for (int64_t p = 0; p < panels; p++)
-            vd_pack_panel(weights + p * VD_FMA_CELLS * VD_PANEL_WIDTH, VD_PANEL_WIDTH, vd_v_at(op->w, op->w_type, (first + p * VD_PANEL_WIDTH) * op->k + k0),
-                          stride, columns - p * VD_PANEL_WIDTH, job->w_cells, k);
-        const unsigned mode = _mm_getcsr();
-        if (job->flush)
-            _mm_setcsr(0x9FC0); /* to nearest; subnormals are zeros, in and out */
-        vd_v_run_strips(job, first_row, rows, panels, k0, k, strip, weights, sums);
-        _mm_setcsr(mode);
-    }
-    vd_v_finish(op, first_row, rows, first, columns, sums);
+    vd_fma_task       t      = {.first_row = index / across * job->rows, .first = index % across * job->columns};
+    t.rows    = vd_min(job->rows, op->m - t.first_row);
+    t.columns = vd_min(job->columns, op->n - t.first);
+    t.panels  = (t.columns + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH;
+    t.strips  = (float *)(void *)(job->scratch + worker * job->bytes);
+    t.weights = t.strips + VD_FMA_STRIPS * VD_STRIP_ROWS * VD_STRIP_STRIDE;
+    t.sums    = t.weights + job->columns * VD_FMA_CELLS;
+    memset(t.sums, 0, (size_t)(t.panels * t.rows * VD_PANEL_WIDTH) * sizeof *t.sums);
+    const unsigned mode = _mm_getcsr();
+    if (job->flush)
+        _mm_setcsr(0x9FC0); /* to nearest; subnormals are zeros, in and out */
+    for (int64_t k0 = 0; k0 < op->k; k0 += job->block)
+        vd_v_run_block(job, &t, k0, vd_min(job->block, op->k - k0));
+    _mm_setcsr(mode);
+    vd_v_finish(op, &t);
+}
+
+static inline int64_t vd_v_tasks(const vd_fma_job *job)
+{
+    return ((job->op->n + job->columns - 1) / job->columns) * ((job->op->m + job->rows - 1) / job->rows);
 }
 
 /* Sizes of a task. None of them changes a byte. `native`: the level has the bf16 instruction. */
 static inline vd_fma_job vd_v_plan_linear(const vd_linear *op, int threads, bool native)
 {
-    vd_fma_job job = {op, VD_CELLS_F32, op->w_type == VD_BF16 ? VD_CELLS_WIDEN : VD_CELLS_F32, false, 512, VD_FMA_COLUMNS, VD_FMA_ROWS, 0, NULL};
+    vd_fma_job job = {.op = op, .x_cells = VD_CELLS_F32, .w_cells = op->w_type == VD_BF16 ? VD_CELLS_WIDEN : VD_CELLS_F32, .block = 512};
     if (op->order == VD_FMA_PAIR) {
         job.x_cells = job.w_cells = native ? VD_CELLS_PAIRS : VD_CELLS_SWAPPED;
         job.flush   = !native;
     }
     if (op->order != VD_FMA_FOLD512) /* whose leaf is its contract */
         job.block = VD_FMA_BLOCK * vd_cells_elements(job.x_cells);
-    const int64_t tasks = ((op->n + job.columns - 1) / job.columns) * ((op->m + job.rows - 1) / job.rows);
-    if (tasks < 2 * threads) /* narrower tasks keep more threads busy */
-        job.columns = vd_max(1, op->n / (2 * threads));
-    job.columns = vd_min((job.columns + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH * VD_PANEL_WIDTH, VD_FMA_COLUMNS);
-    job.rows    = vd_max(1, vd_min(job.rows, op->m));
-    job.bytes   = (VD_STRIP_ROWS * VD_STRIP_STRIDE + job.columns * (VD_FMA_CELLS + job.rows)) * (int64_t)sizeof(float);
-    job.bytes   = (job.bytes + 63) / 64 * 64;
+    job.rows    = vd_max(1, vd_min(VD_FMA_ROWS, op->m));
+    job.columns = VD_FMA_COLUMNS;
+    if (op->n < job.columns)
+        job.columns = (op->n + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH * VD_PANEL_WIDTH;
+    while (threads > 1 && vd_v_tasks(&job) < 3 * threads) /* smaller tasks, as long as a panel serves many rows */
+        if (job.rows > 512)
+            job.rows = (job.rows + 1) / 2;
+        else if (job.columns > 4 * VD_PANEL_WIDTH)
+            job.columns = (job.columns / 2 + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH * VD_PANEL_WIDTH;
+        else
+            break;
+    job.bytes = (VD_FMA_STRIPS * VD_STRIP_ROWS * VD_STRIP_STRIDE + job.columns * (VD_FMA_CELLS + job.rows)) * (int64_t)sizeof(float);
+    job.bytes = (job.bytes + 63) / 64 * 64;
     return job;
 }
 
 static inline void vd_v_linear(vd_exec *exec, const vd_linear *op, bool native)
 {
-    if (op->m < 1)
-        return;
     vd_fma_job job = vd_v_plan_linear(op, exec->threads, native);
     job.scratch    = exec->scratch;
-    vd_parallel(exec->threads, ((op->n + job.columns - 1) / job.columns) * ((op->m + job.rows - 1) / job.rows), vd_v_linear_task, &job);
+    vd_parallel(exec->threads, op->m < 1 ? 0 : vd_v_tasks(&job), vd_v_linear_task, &job);
 }
 
 static inline int64_t vd_v_linear_scratch(const vd_linear *op, int threads, bool native)
