@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 clang=${CC:-clang}
 jobs=$(nproc)
+slow="golden|long|fuzz" # labels; a test without one is quick
 mkdir -p "$build"
 failed=
 lines=
@@ -37,16 +38,16 @@ run_ctest() {
 run_step() {
     case $1 in
     release)
-        configure_and_build release -DCMAKE_C_COMPILER="$clang" && run_ctest release -LE long
+        configure_and_build release -DCMAKE_C_COMPILER="$clang" && run_ctest release -LE "long|fuzz"
         ;;
     gcc)
-        configure_and_build gcc -DCMAKE_C_COMPILER=gcc && run_ctest gcc -L quick
+        configure_and_build gcc -DCMAKE_C_COMPILER=gcc && run_ctest gcc -LE "$slow"
         ;;
     asan)
-        configure_and_build asan -DCMAKE_C_COMPILER="$clang" -DVERDIT_SANITIZE=ON && run_ctest asan -L quick
+        configure_and_build asan -DCMAKE_C_COMPILER="$clang" -DVERDIT_SANITIZE=ON && run_ctest asan -LE "$slow"
         ;;
     badluck)
-        configure_and_build badluck -DCMAKE_C_COMPILER="$clang" -DVERDIT_BAD_LUCK=ON && run_ctest badluck -LE long
+        configure_and_build badluck -DCMAKE_C_COMPILER="$clang" -DVERDIT_BAD_LUCK=ON && run_ctest badluck -LE "long|fuzz"
         ;;
     fuzz)
         configure_and_build fuzz -DCMAKE_C_COMPILER=clang -DVERDIT_SANITIZE=ON -DVERDIT_FUZZ=ON && run_ctest fuzz -L fuzz
@@ -54,7 +55,7 @@ run_step() {
     arm)
         scripts/arm_sysroot.sh "$build/arm64-sysroot" &&
             configure_and_build arm64 -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/aarch64-linux-gnu.cmake" -DVERDIT_SYSROOT="$(realpath "$build")/arm64-sysroot" &&
-            run_ctest arm64 -L quick
+            run_ctest arm64 -LE "$slow"
         ;;
     long)
         configure_and_build release -DCMAKE_C_COMPILER="$clang" && run_ctest release -L long &&
