@@ -34,12 +34,12 @@ static inline void vd_prepare_careful(uint16_t (*t)[VD_PANEL], vd_careful_step *
         }
 }
 
-/* One step of one row, a [16] finite, all outputs of the panel. */
+/* One step of one row, a [16] finite, all outputs of the panel. A sum that is Inf or NaN stays. */
 __attribute__((noinline)) static void vd_run_careful(const vd_careful_step *p, const uint16_t a[VD_STEP], float *c)
 {
     int32_t       ea[VD_STEP];
     double        va[VD_STEP];
-    const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF), infinity = _mm256_set1_epi32(0x7F800000), zero = _mm256_setzero_si256();
+    const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF), largest = _mm256_set1_epi32(0x7F7FFFFF), zero = _mm256_setzero_si256();
     const __m256d zero_d = _mm256_setzero_pd(), limit = _mm256_set1_pd(0x1p128), sign = _mm256_set1_pd(-0.0);
     for (int k = 0; k < VD_STEP; k++) {
         ea[k] = vd_careful_exponent(a[k]);
@@ -76,7 +76,7 @@ __attribute__((noinline)) static void vd_run_careful(const vd_careful_step *p, c
             half[h]             = _mm_blendv_ps(kept, inf, _mm_castsi128_ps(_mm256_castsi256_si128(low32)));
         }
         const __m256 sum  = _mm256_insertf128_ps(_mm256_castps128_ps256(half[0]), half[1], 1);
-        const __m256 stay = _mm256_castsi256_ps(_mm256_cmpeq_epi32(m, infinity));
+        const __m256 stay = _mm256_castsi256_ps(_mm256_cmpgt_epi32(m, largest));
         _mm256_storeu_ps(c + i, _mm256_blendv_ps(sum, _mm256_castsi256_ps(bits), stay));
     }
 }

@@ -8,6 +8,7 @@
 #include "kernels/cpu/replay/careful.h"
 #include "kernels/cpu/replay/mode.h"
 #include "kernels/cpu/replay/pack.h"
+#include "kernels/cpu/replay/parts.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/table.h"
 
@@ -99,13 +100,6 @@ typedef struct vd_linear_worker {
     int64_t          first_row, row_count, first_panel, panel_count;
 } vd_linear_worker;
 
-static inline void *vd_carve(char *base, int64_t *used, int64_t bytes)
-{
-    void *p = base ? base + *used : NULL;
-    *used += (bytes + 63) / 64 * 64;
-    return p;
-}
-
 /* Lays a worker's memory out from base; returns its size. base NULL: only the size. */
 static inline int64_t vd_lay_out_worker(const vd_linear_job *job, char *base, vd_linear_worker *w)
 {
@@ -193,17 +187,6 @@ static inline void vd_prepare_rows(const vd_linear_job *job, vd_linear_worker *w
     }
 }
 
-/* Notes which rows had a lane below the window. */
-static inline void vd_note_low(const vd_linear_worker *w, uint8_t *left)
-{
-    for (int64_t r = 0; r < w->row_count; r++) {
-        int32_t least = INT32_MAX;
-        for (int j = 0; j < VD_W; j++)
-            least = w->low[r * VD_W + j] < least ? w->low[r * VD_W + j] : least;
-        left[r] |= least < VD_FIELD_LOW << 23;
-    }
-}
-
 static inline void vd_run_panel(const vd_linear_job *job, vd_linear_worker *w, int64_t slot, int64_t first, int64_t last, int down)
 {
     const vd_panel_source source = vd_find_panel(job->op, w->first_panel + slot, down);
@@ -211,8 +194,7 @@ static inline void vd_run_panel(const vd_linear_job *job, vd_linear_worker *w, i
     const vd_panel_source next   = vd_find_panel(job->op, w->first_panel + slot + more, 0);
     const int64_t         plane  = job->rows * VD_PANEL;
     uint32_t              any    = 0;
-    for (int64_t i = 0; i < w->row_count * VD_W; i++)
-        w->low[i] = INT32_MAX;
+    vd_reset_low(w->low, w->row_count);
     vd_step_at s = vd_find_step(&job->leaves, first);
     for (int64_t i = first; i < last; i++, vd_next_step(&job->leaves, &s)) {
         if (more && next.outputs == VD_PANEL)
@@ -225,7 +207,7 @@ static inline void vd_run_panel(const vd_linear_job *job, vd_linear_worker *w, i
             vd_mode_set(VD_MODE_FLUSH);
         }
     }
-    vd_note_low(w, w->left + slot * job->rows);
+    vd_note_low(w->low, w->row_count, w->left + slot * job->rows);
     w->large[slot] |= (any & VD_TWO_OR_MORE) != 0;
 }
 
@@ -288,19 +270,12 @@ static inline vd_panel_facts vd_look_at_panel(const vd_panel_source *s, int64_t 
     vd_panel_facts f = {vd_no_extremes(), 0};
     for (int64_t i = 0; i < s->outputs; i++) {
         vd_extremes e = vd_no_extremes();
-        vd_find_extremes(s->w + 2 * i * s->stride, k, &e);
+        vd_find_extremes(s->w + 2 * i * s->stride, 1, k, k, &e);
         f.special |= (uint64_t)(e.largest >= 0x7F80) << i;
         f.all.largest  = e.largest > f.all.largest ? e.largest : f.all.largest;
         f.all.smallest = e.smallest < f.all.smallest ? e.smallest : f.all.smallest;
     }
     return f;
-}
-
-__attribute__((noinline)) static void vd_scale_row(const float *sum, int32_t shift, float *out)
-{
-    const vd_vf scale = vd_vi_float(vd_vi_set1((shift + 127) << 23));
-    for (int i = 0; i < VD_PANEL; i += VD_W)
-        vd_vf_store(out + i, vd_vf_mul(vd_vf_load(sum + i), scale));
 }
 
 /* y = round(out + b) for one row of a panel. */
@@ -327,8 +302,6 @@ __attribute__((noinline)) static void vd_write_row(const vd_linear *op, int64_t 
             vd_vf_store_part(y + 4 * i, vd_v_canonical(v), part);
     }
 }
-
-static inline void vd_count(int64_t *counter, int64_t n) { __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
 
 /* Judges each row's fast result for one panel, replaces what is not proven right, writes y. */
 static inline void vd_finish_panel(const vd_linear_job *job, vd_linear_worker *w, int64_t slot, int down, bool fast, const vd_panel_facts *known)

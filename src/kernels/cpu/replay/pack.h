@@ -9,7 +9,7 @@
 static inline void vd_classify_row(const void *x, int64_t k, vd_row *row)
 {
     vd_extremes e = vd_no_extremes();
-    vd_find_extremes(x, k, &e);
+    vd_find_extremes(x, 1, k, k, &e);
     row->shift = vd_exponent_of(e.largest);
     row->low   = vd_smallest_exponent(e) == VD_NO_EXPONENT ? VD_NO_EXPONENT : vd_smallest_exponent(e) - row->shift;
     row->kind  = VD_ROW_FAST;
@@ -155,6 +155,39 @@ static inline uint32_t vd_gather_panel_step(const vd_panel_source *s, int64_t k,
     __m128i o = _mm_or_si128(_mm256_castsi256_si128(any), _mm256_extracti128_si256(any, 1));
     o         = _mm_or_si128(o, _mm_unpackhi_epi64(o, o));
     return (uint32_t)_mm_cvtsi128_si32(o) | (uint32_t)_mm_extract_epi32(o, 1);
+}
+
+/* A panel whose numbers lie key by key (values of attention): number k of output i at w + 2·(k·stride + i). Outputs beyond s->outputs are
+ * ones, as above; keys beyond `count` are zeros. */
+static inline void vd_gather_values_step(const vd_panel_source *s, int64_t k, int64_t count, vd_panel_step *out)
+{
+    const __m256i origin = _mm256_set1_epi8(VD_CODE_ORIGIN), byte = _mm256_set1_epi32(0xFF);
+    uint16_t      row[VD_PANEL];
+    for (int j = 0; j < VD_STEP; j++) {
+        const char *w = s->w + 2 * (k + j) * s->stride;
+        if (j >= count || s->outputs < VD_PANEL) {
+            for (int i = 0; i < VD_PANEL; i++)
+                row[i] = i < s->outputs ? 0 : (uint16_t)((127 + s->down) << 7);
+            if (j < count)
+                memcpy(row, w, 2 * (size_t)s->outputs);
+            w = (const char *)row;
+        }
+        for (int part = 0; part < VD_W / 8; part++) {
+            __m256i p[4];
+            for (int v = 0; v < 4; v++) {
+                const int at = v * VD_W + 8 * part;
+                p[v]         = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(w + 2 * at)));
+                if (s->down)
+                    p[v] = vd_scale_down(p[v], s->down);
+                _mm256_store_ps(&out->b[j][at], _mm256_castsi256_ps(_mm256_slli_epi32(p[v], 16)));
+            }
+            const __m256i e0 = _mm256_and_si256(_mm256_srli_epi32(p[0], 7), byte), e1 = _mm256_and_si256(_mm256_srli_epi32(p[1], 7), byte);
+            const __m256i e2 = _mm256_and_si256(_mm256_srli_epi32(p[2], 7), byte), e3 = _mm256_and_si256(_mm256_srli_epi32(p[3], 7), byte);
+            const __m256i e  = _mm256_or_si256(_mm256_or_si256(e0, _mm256_slli_epi32(e1, 8)),
+                                               _mm256_or_si256(_mm256_slli_epi32(e2, 16), _mm256_slli_epi32(e3, 24)));
+            _mm256_store_si256((__m256i *)(void *)&out->code[j][32 * part], _mm256_subs_epu8(e, origin));
+        }
+    }
 }
 
 enum { VD_TWO_OR_MORE = 0x40004000 };

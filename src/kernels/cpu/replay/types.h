@@ -77,16 +77,27 @@ static inline int32_t vd_smallest_exponent(vd_extremes e)
 
 static inline vd_extremes vd_no_extremes(void) { return (vd_extremes){0, 0xFFFF}; }
 
-static inline void vd_find_extremes(const void *x, int64_t n, vd_extremes *e)
+/* Takes rows x n numbers into account, rows `stride` elements apart. */
+static inline void vd_find_extremes(const void *x, int64_t rows, int64_t n, int64_t stride, vd_extremes *e)
 {
-    const char   *p = x;
     const __m256i magnitude = _mm256_set1_epi16(0x7FFF), one = _mm256_set1_epi16(1);
     __m256i       largest = _mm256_set1_epi16((short)e->largest), smallest = _mm256_set1_epi16((short)(e->smallest - 1));
-    int64_t       i = 0;
-    for (; i + 16 <= n; i += 16) {
-        const __m256i v = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(p + 2 * i)), magnitude);
-        largest         = _mm256_max_epu16(largest, v);
-        smallest        = _mm256_min_epu16(smallest, _mm256_sub_epi16(v, one)); /* zero wraps to the top */
+    for (int64_t r = 0; r < rows; r++) {
+        const char *p = (const char *)x + 2 * r * stride;
+        int64_t     i = 0;
+        for (; i + 16 <= n; i += 16) {
+            const __m256i v = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(p + 2 * i)), magnitude);
+            largest         = _mm256_max_epu16(largest, v);
+            smallest        = _mm256_min_epu16(smallest, _mm256_sub_epi16(v, one)); /* zero wraps to the top */
+        }
+        for (; i < n; i++) {
+            uint16_t v;
+            memcpy(&v, p + 2 * i, sizeof v);
+            v &= 0x7FFF;
+            e->largest = v > e->largest ? v : e->largest;
+            if (v && v < e->smallest)
+                e->smallest = v;
+        }
     }
     uint16_t l[16], s[16];
     _mm256_storeu_si256((__m256i *)(void *)l, largest);
@@ -95,14 +106,6 @@ static inline void vd_find_extremes(const void *x, int64_t n, vd_extremes *e)
         e->largest = l[j] > e->largest ? l[j] : e->largest;
         if (s[j] < 0xFFFE && s[j] + 1 < e->smallest)
             e->smallest = (uint16_t)(s[j] + 1);
-    }
-    for (; i < n; i++) {
-        uint16_t v;
-        memcpy(&v, p + 2 * i, sizeof v);
-        v &= 0x7FFF;
-        e->largest = v > e->largest ? v : e->largest;
-        if (v && v < e->smallest)
-            e->smallest = v;
     }
 }
 
