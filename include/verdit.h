@@ -259,7 +259,7 @@ typedef struct vd_distance {
 /* Two arrays element by element, in units of the last place of their type. */
 typedef struct vd_ulps {
     int64_t elements, differ;   /* elements whose bytes differ: −0 and +0 do, NaN always does */
-    int64_t rows;               /* rows that hold such an element */
+    int64_t rows, cols;         /* rows and columns that hold such an element */
     int64_t largest;            /* the largest distance, and its place */
     int64_t largest_row, largest_col;
     int64_t first_row, first_col; /* the first difference, or -1 */
@@ -507,6 +507,27 @@ typedef int vd_contract_fn(void *user, const vd_contract_item *item);
 /* Checks the contract `id` ("tc16/chain", with or without its version), or all of them (NULL), in a fixed order; about a second in all.
  * VD_FAILED: all were checked, and at least one does not hold. VD_BAD_ARGUMENT: no such contract. */
 vd_status vd_contract_check(vd_context *ctx, const char *id, vd_contract_fn *report, void *user);
+
+/* ---- Bench ---- */
+
+/* How fast this machine runs the operations at the published model's sizes: random data, the context's level and threads. */
+typedef struct vd_bench_row {
+    const char *operation; /* "linear", "attention", "norm_modulate", … */
+    const char *contract;  /* "tc16/chain@1", …; "" where there is one meaning only */
+    const char *shape;     /* "64 x 3072 -> 3072" */
+    double      seconds;   /* median of `repeats` */
+    int         repeats;
+    double      gflops;    /* billion multiplications and additions per second; 0 for row operations */
+    double      share;     /* gflops over the machine's fp32 multiply-add peak of one core, measured in the same call, times threads; 0 likewise */
+    double      gbytes;    /* billion bytes read and written per second; 0 for linear and attention */
+} vd_bench_row;
+
+/* A result other than 0 stops the bench (VD_CANCELLED). */
+typedef int vd_bench_fn(void *user, const vd_bench_row *row);
+
+/* `seconds`: how long each row may take, about; 0: 0.5. *peak receives the peak in GFLOP/s of one core, *level the vector level that ran (either
+ * may be NULL). */
+vd_status vd_bench(vd_context *ctx, double seconds, vd_bench_fn *row, void *user, double *peak, const char **level);
 
 #ifdef __cplusplus
 }

@@ -65,12 +65,12 @@ static const char *explain(vd_gate_job *job, const vd_gate_node *n)
     size_t at = 0;
     const struct { const char *name; const vd_gate_statistic *s; } both[] = {{"cosine error", &n->cosine}, {"worst row", &n->worst_row}};
     if (n->distance.nonfinite)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%lld elements are not finite, first row %lld, channel %lld", (long long)n->distance.nonfinite,
+        at += (size_t)snprintf(text + at, sizeof text - at, "elements not finite: %lld, first row %lld, channel %lld", (long long)n->distance.nonfinite,
                                (long long)n->distance.nonfinite_row, (long long)n->distance.nonfinite_col);
     if (n->repeat_differs)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%lld elements differ in the second run", at ? "; " : "", (long long)n->repeat_differs);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%selements that differ in the second run: %lld", at ? "; " : "", (long long)n->repeat_differs);
     if (n->distance.zero_rows)
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%lld rows should be zero and are not", at ? "; " : "", (long long)n->distance.zero_rows);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%srows that should be zero and are not: %lld", at ? "; " : "", (long long)n->distance.zero_rows);
     for (int i = 0; i < 2 && !n->distance.nonfinite; i++) {
         const vd_gate_statistic *s = both[i].s;
         if (s->verdict == VD_VERDICT_PASS)
@@ -78,7 +78,7 @@ static const char *explain(vd_gate_job *job, const vd_gate_node *n)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %.3g is %.2f times the largest of %lld runs (%s at %.2f)", at ? "; " : "", both[i].name, s->value, s->ratio,
                                (long long)job->result->limit_runs, s->verdict == VD_VERDICT_FAIL ? "fails" : "warns", s->verdict == VD_VERDICT_FAIL ? limit_factor : warn_factor);
         if (s->torch_share > 1)
-            at += (size_t)snprintf(text + at, sizeof text - at, " and %.2f of twice torch's", s->torch_share);
+            at += (size_t)snprintf(text + at, sizeof text - at, " and %.2f times twice torch's", s->torch_share);
         if (i == 1)
             at += (size_t)snprintf(text + at, sizeof text - at, ", row %lld", (long long)n->distance.worst_row_index);
     }

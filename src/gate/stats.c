@@ -122,6 +122,12 @@ void vd_ulps_measure(vd_dtype type, const void *a, const void *b, int64_t rows, 
         }
         out->rows += in_row != 0;
     }
+    for (int64_t j = 0; j < cols && out->differ; j++)
+        for (int64_t i = 0; i < rows; i++)
+            if (memcmp((const char *)a + (i * cols + j) * size, (const char *)b + (i * cols + j) * size, (size_t)size) != 0 || isnan(vd_load(a, type, i * cols + j))) {
+                out->cols++;
+                break;
+            }
     out->mean = out->differ ? sum / (double)out->elements : 0;
 }
 
