@@ -155,4 +155,4 @@ def write_folder(path, config, seed):
     tensors["rope.bands"] = ("F32", table.shape, lambda: table)
     files.write_safetensors(os.path.join(path, "diffusion_pytorch_model.safetensors"), tensors)
     with files.replacing(os.path.join(path, "config.json")) as out:
-        out.write((json.dumps(config, indent=2) + "\n").encode())
+        out.write((json.dumps({"_class_name": "MOSSImageTransformer"} | config, indent=2) + "\n").encode())
