@@ -344,6 +344,7 @@ typedef struct vd_gate_result {
     vd_policy            policy;
     vd_arith             arith;
     vd_match             match;
+    int64_t              latent_height, latent_width; /* their product is the number of image rows; in joint rows they come first */
     int64_t              node_count;
     const vd_gate_node  *nodes;        /* execution order */
     int64_t              passed, warned, failed;
@@ -352,6 +353,8 @@ typedef struct vd_gate_result {
     const vd_gate_run   *runs;
     vd_gate_step         step;
     int64_t              first_failed; /* index of the first failing node, or -1 */
+    int64_t              channel_count;
+    const float         *channel_errors; /* [channel_count] of that node, ‖e_c‖ / ‖y_c‖ against the true model's output; NULL when none failed */
     int64_t              op_count;     /* operations of that node, in execution order; 0 when none failed */
     const vd_gate_op    *ops;
     int64_t              cause_count;

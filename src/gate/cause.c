@@ -183,7 +183,7 @@ static vd_status measure(findings *f)
     vd_distance      distance;
     f->base     = vd_alloc(ctx, rows * cols * (int64_t)sizeof(float), "what a node should be");
     f->rows     = f->base ? vd_alloc(ctx, rows * (int64_t)sizeof(float), "row errors") : NULL;
-    f->channels = f->rows ? vd_alloc(ctx, cols * (int64_t)sizeof(float), "channel errors") : NULL;
+    f->channels = f->rows ? vd_keep_alloc(f->job->keep, cols * (int64_t)sizeof(float), "channel errors") : NULL;
     f->sorted   = f->channels ? vd_alloc(ctx, vd_max(rows, cols) * (int64_t)sizeof(float), "sorted errors") : NULL;
     f->scratch  = f->sorted ? vd_alloc(ctx, 2 * (rows + cols) * (int64_t)sizeof(double), "an error's shape") : NULL;
     if (!f->scratch || vd_run_node(f->job, f->node, 0, false, f->node->name, NULL, &f->truth) != VD_OK)
@@ -387,7 +387,6 @@ static void close_findings(findings *f)
     vd_values_free(ctx, &f->truth);
     vd_free(ctx, f->base);
     vd_free(ctx, f->rows);
-    vd_free(ctx, f->channels);
     vd_free(ctx, f->sorted);
     vd_free(ctx, f->scratch);
 }
@@ -431,6 +430,8 @@ vd_status vd_find_cause(vd_gate_job *job)
         say(&f, vd_keep_format(job->keep, "every node alone repeats its bytes, the whole step does not: suspect memory shared between nodes, or an order that depends on threads"));
     }
     say_uncaught(&f);
+    if (r->first_failed >= 0 && f.channels)
+        r->channel_errors = f.channels, r->channel_count = f.node->cols;
     r->ops = f.ops, r->op_count = f.op_count;
     r->causes = f.causes, r->cause_count = f.cause_count;
     close_findings(&f);

@@ -198,7 +198,8 @@ static vd_status tell_command(vd_gate_job *job, const char *model_path)
     char *c = quoted(job->keep, job->c->path), *m = model_path ? quoted(job->keep, model_path) : NULL, *p = o->plant ? quoted(job->keep, o->plant) : NULL;
     if (!c)
         return job->ctx->status;
-    job->result->case_path = vd_keep_format(job->keep, "%s", job->c->path);
+    job->result->latent_height = job->c->h, job->result->latent_width = job->c->w;
+    job->result->case_path     = vd_keep_format(job->keep, "%s", job->c->path);
     job->result->reproduce = vd_keep_format(job->keep, "verdit gate %s%s%s%s%s%s%s%s%s", c, m ? " -m " : "", m ? m : "", o->arith == VD_ARITH_TC16 ? "" : " --arith ",
                                             o->arith == VD_ARITH_TC16 ? "" : vd_arith_name(o->arith), o->match == VD_MATCH_NONE ? "" : " --match ",
                                             o->match == VD_MATCH_NONE ? "" : vd_match_name(o->match), p ? " --plant " : "", p ? p : "");
