@@ -137,11 +137,15 @@ def test_every_node_is_there_with_its_type(taps, policy):
 
 
 def test_elementwise_nodes_are_torchs_bytes(node):
-    """SiTU and residuals: every byte, on any CPU. Norms: but for rsqrt, which a GPU and a CPU round differently in a last place that bf16 rarely shows."""
+    """Residuals, and SiTU over bf16: every byte, on any CPU. Norms, and SiTU rounded once: but for rsqrt, tanh and exp, whose last place a GPU and a CPU
+    round differently; bf16 rarely shows it."""
+    exact, near = ["situ"], ["a", "b", "q_rot", "k_rot"]
+    if node.policy == "f32-situ":
+        exact, near = [], [*near, "situ"]
     for block in KEPT:
-        for name in (f"b{block}.mid", f"x.{block + 1}", f"b{block}.situ"):
+        for name in (f"b{block}.mid", f"x.{block + 1}", *(f"b{block}.{leaf}" for leaf in exact)):
             assert differing(node.ours(name), node(name, node.policy)) == 0, name
-        for leaf in ("a", "b", "q_rot", "k_rot"):
+        for leaf in near:
             name = f"b{block}.{leaf}"
             assert differing(node.ours(name), node(name, node.policy)) <= node.ours(name).numel() * 5e-4, name
 
@@ -194,4 +198,4 @@ def test_a_case_recorded_here_holds(program, policy, tmp_path):
     """The gate passes the program on a case of another size, seed and time, recorded now; and fails a planted fault."""
     recorder.record(str(SMALL), str(tmp_path / "case"), size=(3, 5), text_rows=9, t=567.99994, seed=11, skip=(1, 4), policy=policy, cuda="no")
     call(program, "gate", tmp_path / "case")
-    call(program, "gate", tmp_path / "case", "--plant", "row5@b2", status=1)
+    call(program, "gate", tmp_path / "case", "--plant", "row-5%@x.3", status=1)
