@@ -96,6 +96,9 @@ def main(argv=None):
     args = parser().parse_args(argv)
     try:
         run(args)
+    except ModuleNotFoundError as error:
+        print(f"verdit: {args.verb} needs the Python package {error.name}: pip install 'verdit[record]', or torch, numpy and safetensors", file=sys.stderr)
+        return 4
     except Exception as error:
         name = type(error).__name__
         status = 6 if isinstance(error, OSError) and not isinstance(error, FileNotFoundError) else 4 if name == "CannotRecord" else 3

@@ -346,3 +346,13 @@ def test_import_needs_no_torch():
 
     code = "import sys; sys.path.insert(0, 'python'); import verdit, verdit.files, verdit.__main__; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_without_torch_it_says_so(tiny, tmp_path, monkeypatch, capsys):
+    import sys
+
+    monkeypatch.delitem(sys.modules, "verdit.recorder", raising=False)
+    monkeypatch.delattr("verdit.recorder", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert run_cli("record", tiny, tmp_path / "c") == 4
+    assert "torch" in capsys.readouterr().err and not (tmp_path / "c").exists()
