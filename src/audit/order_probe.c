@@ -53,8 +53,10 @@ typedef struct writer {
 static void put(writer *w, const char *text)
 {
     const size_t n = strlen(text);
-    if (w->used + n + 1 > w->size)
+    if (w->used + n + 1 > w->size) {
+        w->size = 0; /* full: what comes later may not fill the gap */
         return;
+    }
     memcpy(w->text + w->used, text, n + 1);
     w->used += n;
 }
