@@ -121,8 +121,9 @@ void vd_rotary_head(int64_t d, vd_dtype round, const void *x, vd_dtype x_type, c
 void vd_head_norm_rotary_head(int64_t d, float eps, vd_dtype cast, vd_dtype round, const void *x, vd_dtype x_type, const void *w,
                               vd_dtype w_type, const void *cosines, const void *sines, vd_dtype table_type, void *y, vd_dtype y_type);
 
-/* The bands: e = fp32(j/count), p = fp32(base^e) correctly rounded, band = fp32(1/p), j < count. base > 1. */
-void vd_rope_bands(double base, int64_t count, float *bands);
+/* Band j of `count`: e = fp32(j/count), p = fp32(base^e) correctly rounded, band = fp32(1/p). base > 1. */
+float vd_rope_band(double base, int64_t j, int64_t count);
+void  vd_rope_bands(double base, int64_t count, float *bands); /* all of them */
 /* One row of the table, d = 2·axes·count: for pair p = axis·count + j the phase is fp32(position[axis]·band[j]); entries p and p + d/2 are
  * cos and sin of it, rounded to `type`. Returns false, having written NaN, if a phase is out of the range of sin and cos. */
 bool vd_rotary_table_row(const float *positions, int64_t axes, const float *bands, int64_t count, vd_dtype type, void *cosines, void *sines);

@@ -31,14 +31,17 @@ void vd_head_norm_rotary_head(int64_t d, float eps, vd_dtype cast, vd_dtype roun
     }
 }
 
+float vd_rope_band(double base, int64_t j, int64_t count)
+{
+    const float e = (float)j / (float)count;
+    const float p = j == 0 ? 1.0f : vd_dd_to_float(vd_dd_exp(vd_dd_scale(vd_dd_log(vd_dd_make(base, 0.0)), (double)e)));
+    return 1.0f / p;
+}
+
 void vd_rope_bands(double base, int64_t count, float *bands)
 {
-    const vd_dd log_base = vd_dd_log(vd_dd_make(base, 0.0));
-    for (int64_t j = 0; j < count; j++) {
-        const float e = (float)j / (float)count;
-        const float p = j == 0 ? 1.0f : vd_dd_to_float(vd_dd_exp(vd_dd_scale(log_base, (double)e)));
-        bands[j]      = 1.0f / p;
-    }
+    for (int64_t j = 0; j < count; j++)
+        bands[j] = vd_rope_band(base, j, count);
 }
 
 bool vd_rotary_table_row(const float *positions, int64_t axes, const float *bands, int64_t count, vd_dtype type, void *cosines, void *sines)

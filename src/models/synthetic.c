@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "contract/functions.h"
+#include "contract/contract.h"
 #include "core/hash.h"
 #include "core/parallel.h"
 #include "formats/file.h"
+#include "models/moss_image/tensors.h"
 
 static const struct {
     const char    *name;
@@ -71,19 +72,11 @@ static float apply_rule(const rule *r, uint64_t base, int64_t i)
     return x;
 }
 
-/* The model derives its bands: exponent, power and reciprocal each rounded to fp32. */
-static float make_band(double rope_base, int64_t j, int64_t bands)
-{
-    const float exponent = (float)j / (float)bands;
-    const float power    = (float)pow(rope_base, (double)exponent);
-    return 1.0f / power;
-}
-
 void vd_synth_fill(const vd_moss_config *config, uint64_t seed, const vd_tensor *tensor, int64_t first, int64_t count, void *to)
 {
     if (!strcmp(tensor->name, "rope.bands")) {
         for (int64_t i = 0; i < count; i++)
-            ((float *)to)[i] = make_band(config->rope_base, first + i, tensor->shape[0]);
+            ((float *)to)[i] = vd_rope_band(config->rope_base, first + i, tensor->shape[0]);
         return;
     }
     const rule     r    = find_rule(tensor);
@@ -157,78 +150,6 @@ vd_status vd_synth_config(vd_context *ctx, const char *shape, const char *const 
 
 /* ---- The list of tensors ---- */
 
-typedef struct tensor_list {
-    vd_tensor *tensors;
-    char      *names;
-    int64_t    count, name_bytes; /* with tensors NULL: only counted */
-} tensor_list;
-
-static void add_tensor(tensor_list *list, const char *prefix, const char *name, int64_t rows, int64_t columns)
-{
-    const int64_t size = (int64_t)(strlen(prefix) + strlen(name)) + 1;
-    if (list->tensors) {
-        char      *to = list->names + list->name_bytes;
-        vd_tensor *t  = &list->tensors[list->count];
-        snprintf(to, (size_t)size, "%s%s", prefix, name);
-        *t = (vd_tensor){ .name = to, .type = strcmp(to, "rope.bands") ? VD_BF16 : VD_F32, .rank = columns ? 2 : 1, .shape = { rows, columns } };
-        if (!columns)
-            t->shape[1] = 0;
-    }
-    list->name_bytes += size;
-    list->count++;
-}
-
-/* A linear with its bias. */
-static void add_linear(tensor_list *list, const char *prefix, const char *name, int64_t rows, int64_t columns)
-{
-    char full[64];
-    snprintf(full, sizeof full, "%s.weight", name);
-    add_tensor(list, prefix, full, rows, columns);
-    snprintf(full, sizeof full, "%s.bias", name);
-    add_tensor(list, prefix, full, rows, 0);
-}
-
-static void add_norms(tensor_list *list, const char *prefix, const vd_moss_config *c)
-{
-    add_tensor(list, prefix, "norm1.weight", c->dim, 0);
-    add_tensor(list, prefix, "norm2.weight", c->dim, 0);
-    add_tensor(list, prefix, "q_norm.weight", vd_moss_head_dim(c), 0);
-    add_tensor(list, prefix, "k_norm.weight", vd_moss_head_dim(c), 0);
-}
-
-static void add_model(tensor_list *list, const vd_moss_config *c)
-{
-    char prefix[64];
-    add_linear(list, "", "video_embedder", c->dim, c->latent_channels);
-    add_linear(list, "", "text_embedder.proj", c->dim, c->text_dim);
-    for (int b = 0; b < VD_MOSS_TEXT_BLOCKS; b++) {
-        snprintf(prefix, sizeof prefix, "text_embedder.blocks.%d.", b);
-        add_norms(list, prefix, c);
-        add_linear(list, prefix, "qkv", 3 * c->dim, c->dim);
-        add_linear(list, prefix, "proj", c->dim, c->dim);
-        add_linear(list, prefix, "ffn_gate", c->ffn_dim, c->dim);
-        add_linear(list, prefix, "ffn_up", c->ffn_dim, c->dim);
-        add_linear(list, prefix, "ffn_down", c->dim, c->ffn_dim);
-    }
-    add_tensor(list, "", "rope.bands", vd_moss_bands(c), 0);
-    add_linear(list, "", "time_embedding.0", c->dim, c->freq_dim);
-    add_linear(list, "", "time_embedding.2", c->dim, c->dim);
-    add_linear(list, "", "shared_block_modulation", VD_MOSS_MOD_ROWS * c->dim, c->dim);
-    add_linear(list, "", "video_head_modulation", VD_MOSS_HEAD_MOD_ROWS * c->dim, c->dim);
-    for (int64_t b = 0; b < c->layers; b++) {
-        snprintf(prefix, sizeof prefix, "layers.%lld.", (long long)b);
-        add_norms(list, prefix, c);
-        add_tensor(list, prefix, "proj.q.weight", c->dim, c->dim);
-        add_tensor(list, prefix, "proj.k.weight", c->dim, c->dim);
-        add_tensor(list, prefix, "proj.v.weight", c->dim, c->dim);
-        add_tensor(list, prefix, "proj.o.weight", c->dim, c->dim);
-        add_tensor(list, prefix, "proj.ffn_up_gate.weight", 2 * c->ffn_dim, c->dim);
-        add_tensor(list, prefix, "proj.ffn_down.weight", c->dim, c->ffn_dim);
-    }
-    add_tensor(list, "", "final_norm_video.weight", c->dim, 0);
-    add_tensor(list, "", "final_linear_video.weight", c->latent_channels, c->dim);
-}
-
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(((const vd_tensor *)a)->name, ((const vd_tensor *)b)->name);
@@ -236,17 +157,19 @@ static int compare_names(const void *a, const void *b)
 
 vd_status vd_synth_list(vd_context *ctx, const vd_moss_config *config, vd_tensor **tensors, int64_t *count)
 {
-    tensor_list list = { 0 };
-    add_model(&list, config);
-    const int64_t table = list.count * (int64_t)sizeof **tensors;
-    char         *block = vd_alloc(ctx, table + list.name_bytes, "the list of tensors");
-    *tensors = (void *)block;
-    *count   = list.count;
-    if (!block)
+    *count   = vd_moss_tensor_count(config);
+    *tensors = vd_alloc(ctx, *count * (int64_t)(sizeof **tensors + VD_MOSS_TENSOR_NAME), "the list of tensors");
+    if (!*tensors)
         return ctx->status;
-    list = (tensor_list){ .tensors = *tensors, .names = block + table };
-    add_model(&list, config);
-    qsort(*tensors, (size_t)list.count, sizeof **tensors, compare_names);
+    char *names = (char *)(*tensors + *count);
+    for (int64_t i = 0; i < *count; i++) {
+        vd_moss_tensor t;
+        char          *name = names + i * VD_MOSS_TENSOR_NAME;
+        vd_moss_tensor_at(config, NULL, i, &t);
+        memcpy(name, t.name, sizeof t.name);
+        (*tensors)[i] = (vd_tensor){ .name = name, .type = t.type, .rank = t.rank, .shape = { t.shape[0], t.shape[1] } };
+    }
+    qsort(*tensors, (size_t)*count, sizeof **tensors, compare_names);
     return VD_OK;
 }
 

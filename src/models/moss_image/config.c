@@ -132,13 +132,3 @@ vd_status vd_moss_config_read(vd_context *ctx, const char *path, vd_moss_config 
     vd_free(ctx, text);
     return status;
 }
-
-void vd_moss_make_bands(const vd_moss_config *config, float *out)
-{
-    const int64_t n = vd_moss_bands(config);
-    for (int64_t j = 0; j < n; j++) {
-        const float exponent = (float)j / (float)n;
-        const float power    = (float)pow((double)(float)config->rope_base, (double)exponent);
-        out[j] = 1.0f / power;
-    }
-}

@@ -18,7 +18,4 @@ enum {
 vd_status vd_moss_config_read(vd_context *ctx, const char *path, vd_moss_config *out);
 vd_status vd_moss_config_parse(vd_context *ctx, const char *path, const char *text, int64_t size, vd_moss_config *out);
 
-/* The rotary bands as the model derives them: e = fp32(j / bands), p = fp32(base^e), fp32(1 / p). out[vd_moss_bands(config)]. */
-void vd_moss_make_bands(const vd_moss_config *config, float *out);
-
 #endif

@@ -4,102 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "contract/contract.h"
 #include "formats/file.h"
 #include "formats/safetensors.h"
 #include "models/moss_image/config.h"
-
-/* ---- What a model consists of ---- */
-
-typedef enum extent { NONE, DIM, DIM2, DIM3, DIM6, FFN, FFN2, TEXT, FREQ, LATENT, HEAD, BANDS } extent;
-
-typedef struct part {
-    const char *name;
-    size_t      offset; /* of the vd_weight in its struct */
-    extent      shape[2];
-} part;
-
-static const part whole_parts[] = {
-    {"video_embedder.weight", offsetof(vd_moss_weights, video), {DIM, LATENT}},
-    {"video_embedder.bias", offsetof(vd_moss_weights, video_bias), {DIM}},
-    {"text_embedder.proj.weight", offsetof(vd_moss_weights, text), {DIM, TEXT}},
-    {"text_embedder.proj.bias", offsetof(vd_moss_weights, text_bias), {DIM}},
-    {"time_embedding.0.weight", offsetof(vd_moss_weights, time0), {DIM, FREQ}},
-    {"time_embedding.0.bias", offsetof(vd_moss_weights, time0_bias), {DIM}},
-    {"time_embedding.2.weight", offsetof(vd_moss_weights, time2), {DIM, DIM}},
-    {"time_embedding.2.bias", offsetof(vd_moss_weights, time2_bias), {DIM}},
-    {"shared_block_modulation.weight", offsetof(vd_moss_weights, mod), {DIM6, DIM}},
-    {"shared_block_modulation.bias", offsetof(vd_moss_weights, mod_bias), {DIM6}},
-    {"video_head_modulation.weight", offsetof(vd_moss_weights, head_mod), {DIM2, DIM}},
-    {"video_head_modulation.bias", offsetof(vd_moss_weights, head_mod_bias), {DIM2}},
-    {"final_norm_video.weight", offsetof(vd_moss_weights, final_norm), {DIM}},
-    {"final_linear_video.weight", offsetof(vd_moss_weights, final_linear), {LATENT, DIM}},
-};
-
-static const part text_parts[] = { /* behind text_embedder.blocks.N. */
-    {"norm1.weight", offsetof(vd_moss_text_block, norm1), {DIM}},
-    {"norm2.weight", offsetof(vd_moss_text_block, norm2), {DIM}},
-    {"q_norm.weight", offsetof(vd_moss_text_block, q_norm), {HEAD}},
-    {"k_norm.weight", offsetof(vd_moss_text_block, k_norm), {HEAD}},
-    {"qkv.weight", offsetof(vd_moss_text_block, qkv), {DIM3, DIM}},
-    {"qkv.bias", offsetof(vd_moss_text_block, qkv_bias), {DIM3}},
-    {"proj.weight", offsetof(vd_moss_text_block, proj), {DIM, DIM}},
-    {"proj.bias", offsetof(vd_moss_text_block, proj_bias), {DIM}},
-    {"ffn_gate.weight", offsetof(vd_moss_text_block, ffn_gate), {FFN, DIM}},
-    {"ffn_gate.bias", offsetof(vd_moss_text_block, ffn_gate_bias), {FFN}},
-    {"ffn_up.weight", offsetof(vd_moss_text_block, ffn_up), {FFN, DIM}},
-    {"ffn_up.bias", offsetof(vd_moss_text_block, ffn_up_bias), {FFN}},
-    {"ffn_down.weight", offsetof(vd_moss_text_block, ffn_down), {DIM, FFN}},
-    {"ffn_down.bias", offsetof(vd_moss_text_block, ffn_down_bias), {DIM}},
-};
-
-static const part block_parts[] = { /* behind layers.N. */
-    {"norm1.weight", offsetof(vd_moss_block, norm1), {DIM}},
-    {"norm2.weight", offsetof(vd_moss_block, norm2), {DIM}},
-    {"q_norm.weight", offsetof(vd_moss_block, q_norm), {HEAD}},
-    {"k_norm.weight", offsetof(vd_moss_block, k_norm), {HEAD}},
-    {"proj.q.weight", offsetof(vd_moss_block, q), {DIM, DIM}},
-    {"proj.k.weight", offsetof(vd_moss_block, k), {DIM, DIM}},
-    {"proj.v.weight", offsetof(vd_moss_block, v), {DIM, DIM}},
-    {"proj.o.weight", offsetof(vd_moss_block, o), {DIM, DIM}},
-    {"proj.ffn_up_gate.weight", offsetof(vd_moss_block, up_gate), {FFN2, DIM}},
-    {"proj.ffn_down.weight", offsetof(vd_moss_block, down), {DIM, FFN}},
-};
-
-enum { WHOLE = sizeof whole_parts / sizeof *whole_parts, TEXT_PARTS = sizeof text_parts / sizeof *text_parts, BLOCK = sizeof block_parts / sizeof *block_parts };
-
-static int64_t size_of(const vd_moss_config *c, extent e)
-{
-    switch (e) {
-    case NONE: break;
-    case DIM: return c->dim;
-    case DIM2: return VD_MOSS_HEAD_MOD_ROWS * c->dim;
-    case DIM3: return 3 * c->dim;
-    case DIM6: return VD_MOSS_MOD_ROWS * c->dim;
-    case FFN: return c->ffn_dim;
-    case FFN2: return 2 * c->ffn_dim;
-    case TEXT: return c->text_dim;
-    case FREQ: return c->freq_dim;
-    case LATENT: return c->latent_channels;
-    case HEAD: return vd_moss_head_dim(c);
-    case BANDS: return vd_moss_bands(c);
-    }
-    return 0;
-}
-
-static int64_t bytes_of(const vd_moss_config *c, const part *parts, int count)
-{
-    int64_t n = 0;
-    for (int i = 0; i < count; i++)
-        n += 2 * size_of(c, parts[i].shape[0]) * (parts[i].shape[1] == NONE ? 1 : size_of(c, parts[i].shape[1]));
-    return n;
-}
-
-int64_t vd_moss_weight_bytes(const vd_moss_model *model)
-{
-    const vd_moss_config *c = &model->config;
-    return bytes_of(c, whole_parts, WHOLE) + VD_MOSS_TEXT_BLOCKS * bytes_of(c, text_parts, TEXT_PARTS) + c->layers * bytes_of(c, block_parts, BLOCK)
-           + 4 * vd_moss_bands(c);
-}
+#include "models/moss_image/tensors.h"
 
 /* ---- Complaints: the first twelve of a kind, and how many there are ---- */
 
@@ -185,37 +94,33 @@ static bool check_tensor(matcher *m, const vd_tensor *t, vd_dtype type, int64_t 
     return false;
 }
 
-static void match_parts(matcher *m, const char *where, const part *parts, int count, void *to)
+static void match_tensor(matcher *m, int64_t index)
 {
-    const vd_moss_config *c = &m->model->config;
-    char                  name[128];
-    for (int i = 0; i < count; i++) {
-        vd_weight *weight = (vd_weight *)((char *)to + parts[i].offset);
-        if (weight->data)
-            continue; /* from a fused tensor */
-        snprintf(name, sizeof name, "%s%s", where, parts[i].name);
-        const vd_tensor *t = find(m, name);
-        if (!t)
-            t = find_renamed(m, name);
-        if (!t)
-            complain(&m->missing, "%s", name);
-        else if (check_tensor(m, t, VD_BF16, size_of(c, parts[i].shape[0]), size_of(c, parts[i].shape[1])))
-            *weight = (vd_weight){t->data, t->type};
-    }
+    vd_moss_tensor want;
+    vd_moss_tensor_at(&m->model->config, &m->model->weights, index, &want);
+    if (want.weight->data || want.type == VD_F32)
+        return; /* from a fused tensor; rope.bands are recomputed */
+    const vd_tensor *t = find(m, want.name);
+    if (!t)
+        t = find_renamed(m, want.name);
+    if (!t)
+        complain(&m->missing, "%s", want.name);
+    else if (check_tensor(m, t, want.type, want.shape[0], want.shape[1]))
+        *want.weight = (vd_weight){t->data, t->type};
 }
 
 /* Some engines store q, k and v as one matrix; its thirds are they. Only when none of the three is there: both would be ambiguous, and
  * then the fused one is left to be reported as unexpected. */
-static void match_fused(matcher *m, const char *where, vd_moss_block *block)
+static void match_fused(matcher *m, int64_t index, vd_moss_block *block)
 {
     static const char *const parts[3] = {"proj.q.weight", "proj.k.weight", "proj.v.weight"};
     char full[192];
     for (int i = 0; i < 3; i++) {
-        snprintf(full, sizeof full, "%s%s%s", m->prefix, where, parts[i]);
+        snprintf(full, sizeof full, "%slayers.%lld.%s", m->prefix, (long long)index, parts[i]);
         if (vd_tensors_find(m->model->files, full))
             return;
     }
-    snprintf(full, sizeof full, "%sproj.qkv.weight", where);
+    snprintf(full, sizeof full, "layers.%lld.proj.qkv.weight", (long long)index);
     const vd_tensor *t   = find(m, full);
     const int64_t    dim = m->model->config.dim;
     if (!t)
@@ -235,7 +140,7 @@ static vd_status match_bands(matcher *m, float *bands)
 {
     const int64_t    n = vd_moss_bands(&m->model->config);
     const vd_tensor *t = find(m, "rope.bands");
-    vd_moss_make_bands(&m->model->config, bands);
+    vd_rope_bands(m->model->config.rope_base, n, bands);
     m->model->weights.bands = (vd_weight){bands, VD_F32};
     if (!t) {
         if (m->renamed || *m->prefix)
@@ -349,17 +254,10 @@ vd_status vd_moss_match(vd_context *ctx, const char *label, vd_moss_model *model
     vd_status status = m && used && model->weights.blocks ? VD_OK : VD_NO_MEMORY;
     if (status == VD_OK) {
         *m = (matcher){.ctx = ctx, .label = label, .model = model, .prefix = find_prefix(model->files), .used = used};
-        char where[64];
-        match_parts(m, "", whole_parts, WHOLE, &model->weights);
-        for (int i = 0; i < VD_MOSS_TEXT_BLOCKS; i++) {
-            snprintf(where, sizeof where, "text_embedder.blocks.%d.", i);
-            match_parts(m, where, text_parts, TEXT_PARTS, &model->weights.text_blocks[i]);
-        }
-        for (int64_t i = 0; i < c->layers; i++) {
-            snprintf(where, sizeof where, "layers.%lld.", (long long)i);
-            match_fused(m, where, &model->weights.blocks[i]);
-            match_parts(m, where, block_parts, BLOCK, &model->weights.blocks[i]);
-        }
+        for (int64_t i = 0; i < c->layers; i++)
+            match_fused(m, i, &model->weights.blocks[i]);
+        for (int64_t i = 0; i < vd_moss_tensor_count(c); i++)
+            match_tensor(m, i);
         status = match_bands(m, (float *)((char *)model->weights.blocks + layers));
         find_extra(m);
         if (status == VD_OK && (m->missing.count || m->shapes.count || m->types.count || m->extra.count))

@@ -89,3 +89,14 @@ void vd_moss_tensor_at(const vd_moss_config *config, vd_moss_weights *weights, i
     out->shape[1] = size_of(config, e->columns);
     out->weight   = base ? (vd_weight *)(void *)(base + e->place) : NULL;
 }
+
+int64_t vd_moss_weight_bytes(const vd_moss_model *model)
+{
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < vd_moss_tensor_count(&model->config); i++) {
+        vd_moss_tensor t;
+        vd_moss_tensor_at(&model->config, NULL, i, &t);
+        bytes += t.shape[0] * (t.rank > 1 ? t.shape[1] : 1) * vd_dtype_size(t.type);
+    }
+    return bytes;
+}
