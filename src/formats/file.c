@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "formats/json.h"
+
 static const char *kind_of(mode_t mode)
 {
     return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a pipe" : S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : S_ISSOCK(mode) ? "a socket" : "no regular file";
@@ -201,14 +203,30 @@ static size_t cut_at(const char *name, size_t size)
     return size;
 }
 
+/* Control bytes are shown, line ends too: a name must not be able to forge a second line of a message. So are bytes that are not UTF-8, as
+ * messages go into JSON. */
 vd_quoted vd_quote(const char *name)
 {
-    vd_quoted    q;
-    const size_t n = strlen(name);
-    if (n <= 160)
-        snprintf(q.text, sizeof q.text, "\"%s\"", name);
-    else
-        snprintf(q.text, sizeof q.text, "\"%.*s…\" (%zu bytes)", (int)cut_at(name, 120), name, n);
+    vd_quoted    q    = {"\""};
+    const size_t size = strlen(name), shown = size <= 160 ? size : cut_at(name, 120);
+    size_t       used = 1, i = 0;
+    const int64_t fault = vd_utf8_find_fault(name, (int64_t)size);
+    for (; i < shown && used < sizeof q.text - 40; i++) {
+        const unsigned char c = (unsigned char)name[i];
+        if (c < 32 || c == 127 || (c >= 128 && fault >= 0 && (int64_t)i >= fault))
+            used += (size_t)snprintf(q.text + used, sizeof q.text - used, "\\x%02x", c);
+        else
+            q.text[used++] = (char)c;
+    }
+    if (i < size) {
+        while (used > 1 && ((unsigned char)name[i] & 0xc0) == 0x80) {
+            i--; /* not inside a character */
+            used--;
+        }
+        snprintf(q.text + used, sizeof q.text - used, "…\" (%zu bytes)", size);
+    } else {
+        snprintf(q.text + used, sizeof q.text - used, "\"");
+    }
     return q;
 }
 

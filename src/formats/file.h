@@ -45,7 +45,7 @@ vd_status vd_names_add(vd_context *ctx, vd_names *names, const char *name); /* c
 void      vd_names_free(vd_context *ctx, vd_names *names);
 
 /* A name from a file, quoted and shortened for a message: names can be megabytes long. Lives to the end of the expression that calls it. */
-typedef struct vd_quoted { char text[176]; } vd_quoted;
+typedef struct vd_quoted { char text[208]; } vd_quoted;
 vd_quoted vd_quote(const char *name);
 /* The first 12 names of a list and how many more there are: "a", "b" and 3 more. */
 typedef struct vd_listed { char text[760]; } vd_listed;

@@ -78,7 +78,8 @@ static vd_status fail_syntax(vd_context *ctx, const char *file, const json_error
     case json_error_null_byte_in_key: reason = "bad-name"; break;
     default: break;
     }
-    return vd_fail(ctx, VD_BAD_FILE, reason, "%s: %s (byte %d of the JSON, line %d)", file, error->text, error->position, error->line);
+    return vd_fail(ctx, VD_BAD_FILE, reason, "%s: %s at byte %d of the JSON, line %d", file, vd_quote(error->text).text, error->position,
+                   error->line);
 }
 
 vd_status vd_json_parse(vd_context *ctx, const char *file, const char *text, int64_t size, const vd_json_reasons *reasons, json_t **out)

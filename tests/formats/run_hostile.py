@@ -180,6 +180,7 @@ def main():
     options.add_argument("--sanitized", action="store_true")
     options.add_argument("--only", default="")
     args = options.parse_args()
+    args.inspect = os.path.abspath(args.inspect)
     manifest = json.loads((DATA / "manifest.json").read_text(encoding="utf-8"))
     cases = [c for c in manifest["files"] if args.only in c["id"]]
     failed = 0
