@@ -57,8 +57,13 @@ static void alter_flicker(vd_fault *f, vd_tensor *value)
 
 static void alter_minus_zero(vd_fault *f, vd_tensor *value)
 {
-    if (vd_fault_sees_node(f, value))
-        vd_store(value->data, value->type, middle(value), f->run == 1 ? -0.0f : 0.0f);
+    int64_t at = 0;
+    if (!vd_fault_sees_node(f, value))
+        return;
+    for (int64_t i = 1; i < value->shape[0] * value->shape[1]; i++)
+        if (fabsf(vd_load(value->data, value->type, i)) < fabsf(vd_load(value->data, value->type, at)))
+            at = i;
+    vd_store(value->data, value->type, at, f->run == 1 ? -0.0f : 0.0f);
 }
 
 static void alter_sign(vd_fault *f, vd_tensor *value)
@@ -372,7 +377,7 @@ typedef struct partial_job {
     vd_tensor      *value;
 } partial_job;
 
-/* One row: the sum is rounded to bf16 behind every 128 products. */
+/* One row: the sum is rounded to bf16 behind every 16 products. */
 static void sum_coarsely(void *arg, int64_t row, int worker)
 {
     const partial_job *job   = arg;
@@ -382,9 +387,9 @@ static void sum_coarsely(void *arg, int64_t row, int worker)
     (void)worker;
     for (int64_t j = 0; j < dim; j++) {
         float sum = 0;
-        for (int64_t k = 0; k < n; k += 128) {
+        for (int64_t k = 0; k < n; k += 16) {
             float part = 0;
-            for (int64_t i = k; i < n && i < k + 128; i++)
+            for (int64_t i = k; i < n && i < k + 16; i++)
                 part += x[i] * vd_load(w, VD_BF16, j * n + i);
             sum = vd_round_bf16(sum + vd_round_bf16(part));
         }
@@ -568,7 +573,7 @@ const vd_fault_kind vd_fault_kinds[] = {
      .place = VD_PLACE_NODE, .alter = alter_nan},
     {.text = {"flicker", "the second run differs in one bit", "any node of the case; the middle block unless said", "the lowest bit of the node's middle element, second run only"},
      .place = VD_PLACE_NODE, .alter = alter_flicker},
-    {.text = {"minus-zero", "the second run has -0 where the first has +0", "any node of the case; the middle block unless said", "the node's middle element becomes +0, then -0"},
+    {.text = {"minus-zero", "the second run has -0 where the first has +0", "any node of the case; the middle block unless said", "the node's smallest element becomes +0, then -0"},
      .place = VD_PLACE_NODE, .alter = alter_minus_zero},
     {.text = {"norm-eps", "norm eps 1e-5 for 1e-6", "any kept block, or all; the middle block unless said", "the block's two norms, or with @all every norm"},
      .place = VD_PLACE_EPS, .prepare = prepare_norm_eps},
@@ -614,7 +619,7 @@ const vd_fault_kind vd_fault_kinds[] = {
      .place = VD_PLACE_BLOCK, .alter = alter_halves},
     {.text = {"silu", "SiLU gating where SiTU belongs", "any kept block; the middle one unless said", "situ becomes u times silu(g)"},
      .place = VD_PLACE_BLOCK, .prepare = reserve_up_gate, .alter = alter_silu},
-    {.text = {"partial-sums", "ffn_down adds partial sums in bf16", "any kept block; the middle one unless said", "down computed again, rounded to bf16 behind every 128 products"},
+    {.text = {"partial-sums", "ffn_down adds partial sums in bf16", "any kept block; the middle one unless said", "down computed again, rounded to bf16 behind every 16 products"},
      .place = VD_PLACE_BLOCK, .prepare = reserve_situ, .alter = alter_partial_sums},
     {.text = {"softmax-scale", "scores 2% too large", "any kept block; the middle one unless said", "rotated q times 1.02"},
      .place = VD_PLACE_BLOCK, .amount = 1.02, .alter = alter_softmax_scale},

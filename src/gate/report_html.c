@@ -18,7 +18,7 @@ static const char style[] =
     ".top{border-left:6px solid var(--v);padding:4px 0 4px 18px}.word{font-size:13px;font-weight:700;letter-spacing:.12em;color:var(--v)}"
     ".v-pass{--v:var(--pass)}.v-warn{--v:var(--warn)}.v-fail{--v:var(--fail)}"
     ".card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:14px 16px;margin:10px 0;overflow-x:auto}.card>:first-child{margin-top:0}"
-    "ol{margin:0;padding-left:22px}li{margin:5px 0}table{border-collapse:collapse;width:100%;font-size:13.5px}th{text-align:right;font-weight:600;color:var(--soft);padding:4px 9px;"
+    "ol{margin:0;padding-left:22px}li{margin:5px 0}table{border-collapse:collapse;width:100%;font-size:13.5px}th{text-align:right;font-weight:600;color:var(--soft);padding:4px 8px;"
     "border-bottom:1px solid var(--line);white-space:nowrap;vertical-align:bottom}td{padding:4px 9px;border-bottom:1px solid var(--grid);text-align:right;white-space:nowrap}"
     "tr:last-child td{border-bottom:0}th:first-child,td:first-child,.l{text-align:left!important}td.w{white-space:normal;text-align:left}tr.fail td{background:color-mix(in srgb,var(--fail) 9%,transparent)}"
     ".t-pass{color:var(--pass)}.t-warn{color:var(--warn);font-weight:600}.t-fail{color:var(--fail);font-weight:700}"
@@ -176,23 +176,24 @@ static void put_statistic(vd_html *h, const vd_gate_statistic *s)
 {
     put_cell(h, s->value);
     put_cell(h, s->limit);
-    vd_html_format(h, "<td class=\"n t-%s\">", vd_verdict_name(s->verdict));
-    vd_html_number(h, s->ratio);
-    vd_html_raw(h, "</td>");
-    put_cell(h, s->torch_share);
+    if (s->ratio < 1000)
+        vd_html_format(h, "<td class=\"n t-%s\">%.2f</td>", vd_verdict_name(s->verdict), s->ratio);
+    else
+        vd_html_format(h, "<td class=\"n t-%s\">%s</td>", vd_verdict_name(s->verdict), isfinite(s->ratio) ? "&gt; 999" : "\xE2\x88\x9E");
 }
 
 static void put_nodes(vd_html *h, const vd_gate_result *r)
 {
     vd_html_raw(h, "<h2>Every node alone</h2><p class=\"soft\">Each from the recorded float32 stream. \xC3\x97 is the ratio to the largest of the runs: it fails above 1.25. "
-                   "Share is that of twice the wider of two torch runs.</p><div class=\"card\"><table><tr><th>node</th><th class=\"l\">verdict</th><th>cosine error</th><th>limit</th><th>\xC3\x97</th>"
-                   "<th>share</th><th>worst row</th><th>limit</th><th>\xC3\x97</th><th>share</th><th>row</th><th>second run</th><th>bytes of the GPU run</th></tr>");
+                   "Share is the larger of the two shares of twice the wider of two torch runs.</p><div class=\"card\"><table><tr><th>node</th><th class=\"l\">verdict</th><th>cosine error</th><th>limit</th><th>\xC3\x97</th>"
+                   "<th>worst row</th><th>limit</th><th>\xC3\x97</th><th>share</th><th>row</th><th>second run</th><th>GPU's bytes</th></tr>");
     for (int64_t i = 0; i < r->node_count; i++) {
         const vd_gate_node *n = &r->nodes[i];
         put_paragraph(h, n->verdict == VD_VERDICT_FAIL ? "<tr class=\"fail\"><td><code>" : "<tr><td><code>", n->name, "</code></td>");
         put_verdict(h, n->verdict);
         put_statistic(h, &n->cosine);
         put_statistic(h, &n->worst_row);
+        put_cell(h, fmax(n->cosine.torch_share, n->worst_row.torch_share));
         vd_html_format(h, "<td class=\"n\">%lld</td>", (long long)n->distance.worst_row_index);
         if (n->repeat_differs)
             vd_html_format(h, "<td class=\"t-fail\">%lld differ</td>", (long long)n->repeat_differs);
@@ -201,7 +202,7 @@ static void put_nodes(vd_html *h, const vd_gate_result *r)
         put_bytes(h, n->bytes_run, n->bytes_differ);
         vd_html_raw(h, "</tr>");
         if (n->why && *n->why)
-            put_paragraph(h, "<tr><td></td><td class=\"w soft\" colspan=\"12\">", n->why, "</td></tr>");
+            put_paragraph(h, "<tr><td></td><td class=\"w soft\" colspan=\"11\">", n->why, "</td></tr>");
     }
     vd_html_raw(h, "</table></div>");
 }
