@@ -13,7 +13,8 @@ enum {
     VD_FMA_BLOCK    = 10,  /* those of them that are used where the order leaves it open; even */
     VD_FMA_STRIPS   = 2,   /* strips of rows that lie prepared at once */
     VD_FMA_COLUMNS  = 96,  /* outputs of one task; a multiple of 32 */
-    VD_FMA_ROWS     = 37   /* rows of one task */
+    VD_FMA_ROWS     = 37,  /* rows of one task */
+    VD_ATTN_ROWS    = 11   /* queries of one task */
 };
 #else
 enum {
@@ -25,7 +26,8 @@ enum {
     VD_FMA_BLOCK    = 512,
     VD_FMA_STRIPS   = 16,  /* 198 KiB of rows with AVX2, 462 KiB with AVX-512: half of a second-level cache */
     VD_FMA_COLUMNS  = 768, /* 1.5 MiB of weights */
-    VD_FMA_ROWS     = 1152 /* 3.4 MiB of sums */
+    VD_FMA_ROWS     = 1152,/* 3.4 MiB of sums */
+    VD_ATTN_ROWS    = 576  /* 288 KiB of sums at 128 columns */
 };
 #endif
 

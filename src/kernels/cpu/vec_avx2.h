@@ -58,6 +58,9 @@ static inline vd_vi vd_vi_select(vd_vm m, vd_vi yes, vd_vi no)
     return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m));
 }
 
+/* lanes 0 … n - 1 */
+static inline vd_vm vd_vm_below(int n) { return vd_vi_gt(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+
 static inline vd_vi vd_vi_lookup(const int32_t *table, vd_vi index) { return _mm256_i32gather_epi32(table, index, 4); }
 
 static inline vd_vf vd_vf_load(const void *p) { return _mm256_loadu_ps(p); }

@@ -56,6 +56,8 @@ static inline vd_vm vd_vi_eq(vd_vi a, vd_vi b) { return _mm512_cmpeq_epi32_mask(
 static inline vd_vf vd_vf_select(vd_vm m, vd_vf yes, vd_vf no) { return _mm512_mask_blend_ps(m, no, yes); }
 static inline vd_vi vd_vi_select(vd_vm m, vd_vi yes, vd_vi no) { return _mm512_mask_blend_epi32(m, no, yes); }
 
+static inline vd_vm vd_vm_below(int n) { return (vd_vm)((1u << n) - 1); } /* n <= 16 */
+
 static inline vd_vi vd_vi_lookup(const int32_t *table, vd_vi index) { return _mm512_i32gather_epi32(index, table, 4); }
 
 static inline vd_vf vd_vf_load(const void *p) { return _mm512_loadu_ps(p); }
@@ -70,16 +72,15 @@ static inline void vd_vf_store_high(void *p, vd_vf a)
     _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(a), 16)));
 }
 
-static inline __mmask16 vd_vm_first(int n) { return (__mmask16)((1u << n) - 1); }
-static inline vd_vf     vd_vf_load_part(const void *p, int n) { return _mm512_maskz_loadu_ps(vd_vm_first(n), p); }
+static inline vd_vf     vd_vf_load_part(const void *p, int n) { return _mm512_maskz_loadu_ps(vd_vm_below(n), p); }
 static inline vd_vf     vd_vf_load_bf16_part(const void *p, int n)
 {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(vd_vm_first(n), p)), 16));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(vd_vm_below(n), p)), 16));
 }
-static inline void vd_vf_store_part(void *p, vd_vf a, int n) { _mm512_mask_storeu_ps(p, vd_vm_first(n), a); }
+static inline void vd_vf_store_part(void *p, vd_vf a, int n) { _mm512_mask_storeu_ps(p, vd_vm_below(n), a); }
 static inline void vd_vf_store_high_part(void *p, vd_vf a, int n)
 {
-    _mm256_mask_storeu_epi16(p, vd_vm_first(n), _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(a), 16)));
+    _mm256_mask_storeu_epi16(p, vd_vm_below(n), _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(a), 16)));
 }
 
 static inline vd_vf vd_vf_swap_pairs(vd_vf a) { return _mm512_permute_ps(a, 0xB1); }

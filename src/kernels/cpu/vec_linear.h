@@ -9,85 +9,7 @@
 #define VD_VEC_LINEAR_H
 
 #include "core/parallel.h"
-#include "kernels/cpu/vec_pack.h"
-#include "kernels/cpu/vec_rows.h"
-
-/* Small loops with constant bounds whose sums live in registers: unrolled whole, or they would live in memory. */
-#ifdef __clang__
-#define VD_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define VD_UNROLL _Pragma("GCC unroll 16")
-#endif
-
-enum {
-    VD_STRIP_ROWS = VD_W == 8 ? 6 : 14, /* rows of a strip: all its sums, two vectors a row, stay in registers */
-    VD_PANEL_WIDTH = 2 * VD_W,
-    VD_STRIP_STRIDE = VD_FMA_CELLS + 16, /* cells between a strip's rows: not a multiple of a page */
-    VD_FEW_ROWS     = 2,                 /* so few rows take several panels at once, or their chains would wait for themselves */
-    VD_FEW_PANELS   = 4
-};
-
-/* strip [mr, cells] times np panels, added to the sums [np][rows of the task][VD_PANEL_WIDTH]. fold: the block is a chain of its own. */
-static inline __attribute__((always_inline)) void vd_v_kernel(int mr, int np, int64_t cells, const float *a, const float *b, float *c, int64_t c_panel, bool fold)
-{
-    vd_vf sum[VD_STRIP_ROWS][2 * VD_FEW_PANELS];
-    VD_UNROLL
-    for (int m = 0; m < mr; m++)
-        VD_UNROLL
-        for (int v = 0; v < 2 * np; v++)
-            sum[m][v] = fold ? vd_vf_zero() : vd_vf_load(c + v / 2 * c_panel + m * VD_PANEL_WIDTH + v % 2 * VD_W);
-    for (int64_t i = 0; i < cells; i++) {
-        vd_vf w[2 * VD_FEW_PANELS];
-        VD_UNROLL
-        for (int v = 0; v < 2 * np; v++)
-            w[v] = vd_vf_load(b + v / 2 * (VD_FMA_CELLS * VD_PANEL_WIDTH) + i * VD_PANEL_WIDTH + v % 2 * VD_W);
-        VD_UNROLL
-        for (int m = 0; m < mr; m++) {
-            const vd_vf x = vd_vf_set1(a[m * VD_STRIP_STRIDE + i]);
-            VD_UNROLL
-            for (int v = 0; v < 2 * np; v++)
-                sum[m][v] = vd_v_product(x, w[v], sum[m][v]);
-        }
-    }
-    VD_UNROLL
-    for (int m = 0; m < mr; m++)
-        VD_UNROLL
-        for (int v = 0; v < 2 * np; v++) {
-            float *to = c + v / 2 * c_panel + m * VD_PANEL_WIDTH + v % 2 * VD_W;
-            vd_vf_store(to, fold ? vd_vf_add(vd_vf_load(to), sum[m][v]) : sum[m][v]);
-        }
-}
-
-static inline void vd_v_run_kernel(int mr, int np, int64_t cells, const float *a, const float *b, float *c, int64_t c_panel, bool fold)
-{
-    if (np == VD_FEW_PANELS) {
-        if (mr == 1)
-            vd_v_kernel(1, VD_FEW_PANELS, cells, a, b, c, c_panel, fold);
-        else
-            for (int m = 0; m < 2; m++) /* the second row finds the panels in the cache */
-                vd_v_kernel(1, VD_FEW_PANELS, cells, a + m * VD_STRIP_STRIDE, b, c + m * VD_PANEL_WIDTH, c_panel, fold);
-        return;
-    }
-    switch (mr) {
-    case 1: vd_v_kernel(1, 1, cells, a, b, c, c_panel, fold); return;
-    case 2: vd_v_kernel(2, 1, cells, a, b, c, c_panel, fold); return;
-    case 3: vd_v_kernel(3, 1, cells, a, b, c, c_panel, fold); return;
-    case 4: vd_v_kernel(4, 1, cells, a, b, c, c_panel, fold); return;
-    case 5: vd_v_kernel(5, 1, cells, a, b, c, c_panel, fold); return;
-    case 6: vd_v_kernel(6, 1, cells, a, b, c, c_panel, fold); return;
-    }
-    if (VD_STRIP_ROWS > 6)
-        switch (mr) {
-        case 7: vd_v_kernel(7 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, fold); return;
-        case 8: vd_v_kernel(8 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, fold); return;
-        case 9: vd_v_kernel(9 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, fold); return;
-        case 10: vd_v_kernel(10 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, fold); return;
-        case 11: vd_v_kernel(11 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, fold); return;
-        case 12: vd_v_kernel(12 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, fold); return;
-        case 13: vd_v_kernel(13 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, fold); return;
-        case 14: vd_v_kernel(14 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, fold); return;
-        }
-}
+#include "kernels/cpu/vec_product.h"
 
 typedef struct vd_fma_job {
     const vd_linear *op;
@@ -112,7 +34,7 @@ static __attribute__((noinline)) void vd_v_run_block(const vd_fma_job *job, cons
     const vd_linear *op     = job->op;
     const int64_t    strips = (t->rows + VD_STRIP_ROWS - 1) / VD_STRIP_ROWS, cells = vd_cells_count(job->x_cells, k);
     const int64_t    stride = op->k * vd_dtype_size(op->w_type), c_panel = t->rows * VD_PANEL_WIDTH;
-    const bool       fold   = op->order == VD_FMA_FOLD512;
+    const vd_sum_mode mode  = op->order == VD_FMA_FOLD512 ? VD_SUM_LEAF : VD_SUM_ON;
     for (int64_t s0 = 0; s0 < strips; s0 += VD_FMA_STRIPS) {
         const int64_t s1 = vd_min(strips, s0 + VD_FMA_STRIPS);
         for (int64_t s = s0; s < s1; s++)
@@ -129,7 +51,7 @@ static __attribute__((noinline)) void vd_v_run_block(const vd_fma_job *job, cons
             for (int64_t s = s0; s < s1; s++) {
                 const int64_t row = t->rows * s / strips, mr = t->rows * (s + 1) / strips - row;
                 vd_v_run_kernel((int)mr, (int)np, cells, t->strips + (s - s0) * VD_STRIP_ROWS * VD_STRIP_STRIDE, panel,
-                                t->sums + p * c_panel + row * VD_PANEL_WIDTH, c_panel, fold);
+                                t->sums + p * c_panel + row * VD_PANEL_WIDTH, c_panel, mode);
             }
         }
     }
@@ -164,7 +86,7 @@ static inline void vd_v_linear_task(void *arg, int64_t index, int worker)
     memset(t.sums, 0, (size_t)(t.panels * t.rows * VD_PANEL_WIDTH) * sizeof *t.sums);
     const unsigned mode = _mm_getcsr();
     if (job->flush)
-        _mm_setcsr(0x9FC0); /* to nearest; subnormals are zeros, in and out */
+        _mm_setcsr(VD_CSR_FLUSH);
     for (int64_t k0 = 0; k0 < op->k; k0 += job->block)
         vd_v_run_block(job, &t, k0, vd_min(job->block, op->k - k0));
     _mm_setcsr(mode);
