@@ -81,8 +81,8 @@ static void print_arguments(const cli_argument *items, int count)
 {
     for (int i = 0; i < count; i++) {
         char left[128];
-        snprintf(left, sizeof left, "%s%c%s%s%s%s", items[i].letter ? "-" : "  ", items[i].letter ? items[i].letter : ' ', items[i].letter ? ", " : "  ",
-                 items[i].name, items[i].shown ? " " : "", items[i].shown ? items[i].shown : "");
+        const char letter[5] = { '-', items[i].letter, ',', ' ', 0 };
+        snprintf(left, sizeof left, "%s%s%s%s", items[i].letter ? letter : "    ", items[i].name, items[i].shown ? " " : "", items[i].shown ? items[i].shown : "");
         if (strlen(left) > 28)
             printf("  %s\n%32s%s\n", left, "", items[i].help);
         else

@@ -140,7 +140,10 @@ int cli_gate(cli *c, int argc, char **argv)
     if (!result)
         return cli_fail_library(c, status);
     if (c->json) {
-        puts("{}");
+        char *text = vd_gate_result_json(c->ctx, result);
+        if (text)
+            fputs(text, stdout);
+        vd_gate_text_free(c->ctx, text);
     } else {
         print_result(result, !node_only);
     }

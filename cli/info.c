@@ -219,7 +219,7 @@ int cli_info(cli *c, int argc, char **argv)
     const cli_spec     spec          = {
         .usage            = "PATH [--size HxW] [--text-rows T] [--hash] [--brief]",
         .about            = "Lists files, tensors, types and shapes, checks a model folder as strictly as a run would, and plans a run's memory. Reads no weights.",
-        .examples         = "  verdit info models/small\n"
+        .examples         = "  verdit info models/moss-small\n"
                             "  verdit info /data/moss --brief --size 128x128 --text-rows 512 --policy f32\n"
                             "  verdit info out.safetensors --json\n",
         .common           = CLI_WITH_NUMBERS | CLI_WITH_DEVICE,

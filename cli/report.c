@@ -154,6 +154,7 @@ bool cli_open(cli *c)
     const struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a file size limit is then a failed write, with its message, not a killed program and a stray file */
     c->progress.terminal    = isatty(STDERR_FILENO) == 1;
     c->progress.wanted      = c->progress.terminal || c->progress_asked;
     c->progress.shown_tenth = -1;

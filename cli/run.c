@@ -87,7 +87,7 @@ int cli_run(cli *c, int argc, char **argv)
                           "inside block N: bN.a .q .k .v .q_rot .k_rot .att .o .mid .b .ug .situ .down.\n"
                           "The bytes depend on inputs, weights, --policy, --arith and --match, on nothing else. Each output gets a receipt that\n"
                           "verdit verify can check on another machine.",
-        .examples       = "  verdit run -m models/small -i in.safetensors -o out.safetensors\n"
+        .examples       = "  verdit run -m models/moss-small -i in.safetensors -o out.safetensors\n"
                           "  verdit run -m MODEL -i in.safetensors -o out.safetensors --tap 'x.*' --match torch2.11-h200\n"
                           "  verdit run -m MODEL -i a.safetensors -o a.out.safetensors -i b.safetensors -o b.out.safetensors   # a batch\n"
                           "  verdit run -m MODEL -i x20.safetensors -o x21.safetensors --from b20.a --to x.21 --size 32x32     # one block\n",

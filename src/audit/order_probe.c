@@ -11,7 +11,7 @@ static void add_place(vd_places *places, int64_t at)
 
 vd_places vd_probe_places(int64_t k, int parts)
 {
-    static const int64_t wanted[] = {0, 1, 2, 3, 8, 15, 16, 17, 31, 32, 64, 127, 128, 143, 255, 256, 511, 512, 527, 528, 1023, 1024};
+    static const int64_t wanted[] = {0, 1, 2, 3, 8, 15, 16, 17, 31, 32, 127, 128, 511, 512, 1023, 1024};
     const size_t         count = parts > 1 ? 7 : sizeof wanted / sizeof wanted[0];
     vd_places            places = {.count = 0};
     for (size_t i = 0; i < count && wanted[i] < k - 1; i++)

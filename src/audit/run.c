@@ -230,6 +230,21 @@ static vd_status repeat(run *r, int number)
     return status;
 }
 
+/* What the forward says of a tensor it says without the file: here is the place that knows it. */
+static vd_status blame_file(run *r, vd_status status)
+{
+    static const char *const of_files[] = { "shape-mismatch", "dtype-mismatch", "not-representable", "timestep" };
+    for (size_t i = 0; status == VD_BAD_ARGUMENT && i < sizeof of_files / sizeof *of_files; i++) {
+        if (strcmp(vd_error_reason(r->ctx), of_files[i]) != 0)
+            continue;
+        char *text = vd_copy_string(r->ctx, vd_error_text(r->ctx));
+        vd_clear_error(r->ctx);
+        status = vd_fail(r->ctx, VD_BAD_FILE, of_files[i], "%s: %s", r->options->count == 1 ? r->options->inputs[0] : "one of the inputs", text ? text : "a tensor is wrong");
+        vd_free(r->ctx, text);
+    }
+    return status;
+}
+
 static void format_time(char text[32])
 {
     struct timespec now = { 0 };
@@ -272,7 +287,7 @@ static vd_status run_all(run *r)
         return r->ctx->status;
     format_time(started);
     const double begin  = now_seconds();
-    vd_status    status = vd_forward_collect(r->ctx, r->model, &o->forward, r->samples, o->count, r->outputs);
+    vd_status    status = blame_file(r, vd_forward_collect(r->ctx, r->model, &o->forward, r->samples, o->count, r->outputs));
     const double seconds = now_seconds() - begin;
     for (int i = 2; status == VD_OK && i <= o->repeats; i++)
         status = repeat(r, i);

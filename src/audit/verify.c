@@ -150,6 +150,18 @@ static char *find_file(vd_verification *v, const char *given, const char *said)
 
 /* ---- The repetition ---- */
 
+/* Whether `hex` are the digits of the first bytes of a row (all of them, or fewer). */
+static bool are_first_bytes(const char *hex, const uint8_t *row, int64_t bytes)
+{
+    const int64_t size = (int64_t)strlen(hex) / 2;
+    if (strlen(hex) % 2 || size < 1 || size > bytes)
+        return false;
+    for (int64_t i = 0; i < size; i++)
+        if (hex[2 * i] != "0123456789abcdef"[row[i] >> 4] || hex[2 * i + 1] != "0123456789abcdef"[row[i] & 15])
+            return false;
+    return true;
+}
+
 vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, const vd_tensor *t, const int64_t *rows, int64_t row_count, int64_t *wrong, int64_t *first)
 {
     uint8_t *row = vd_alloc(v->ctx, vd_row_bytes(t), "a row");
@@ -167,7 +179,7 @@ vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, cons
         vd_row_copy(t, at, row);
         if (vd_hash_bytes(v->ctx, row, vd_row_bytes(t), digits) != VD_OK)
             break;
-        if (strcmp(digits, said->rows[i].sha256) != 0) {
+        if (strcmp(digits, said->rows[i].sha256) != 0 || !are_first_bytes(said->rows[i].values, row, vd_row_bytes(t))) {
             *first = *wrong ? *first : said->rows[i].row;
             ++*wrong;
         }

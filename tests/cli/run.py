@@ -27,23 +27,26 @@ MARKS = {"{*}": ".*", "{n}": r"[0-9][0-9.e+\-]*", "{hex}": "[0-9a-f]+"}
 class Step:
     def __init__(self, line_number, command):
         self.line_number, self.command = line_number, command
-        self.out, self.err, self.exit = [], [], 0
+        self.out, self.err, self.exit, self.before = [], [], 0, []
 
 
 def read_script(path):
-    steps = []
+    steps, remarks = [], []
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             line = line.rstrip("\n")
             if line.startswith("$ "):
                 steps.append(Step(number, line[2:]))
+                steps[-1].before, remarks = remarks, []
             elif line.startswith("> ") or line == ">":
                 steps[-1].out.append(line[2:])
             elif line.startswith("! ") or line == "!":
                 steps[-1].err.append(line[2:])
             elif line.startswith("exit "):
                 steps[-1].exit = int(line[5:])
-            elif line and not line.startswith("#"):
+            elif line.startswith("#"):
+                remarks.append(line)
+            elif line:
                 sys.exit(f"{path}:{number}: not understood: {line}")
     return steps
 
@@ -77,7 +80,7 @@ def run_script(path, environment, show):
             for note in notes:
                 print(f"{os.path.basename(path)}: {note[5:]}")
             if show:
-                print(f"$ {step.command}")
+                print("".join(f"{line}\n" for line in step.before) + f"$ {step.command}")
                 print("".join(f"> {line}\n" for line in out) + "".join(f"! {line}\n" for line in err) + (f"exit {code}\n" if code else ""))
                 continue
             wrong = []
