@@ -1,7 +1,8 @@
 /* Linear layers in the fma orders against oneDNN and OpenBLAS, one thread, the model's shapes.
  * usage: bench_fma [--json] [--cpu LEVEL] [--seconds S] [--order fma/fold512|fma/chain|fma/pair] [--m M] [--shape NxK]
  *
- * Peers get the same row-major tensors, weights as they lie in a file: fp32 [n, k]; bf16 too where the CPU has AVX512_BF16. */
+ * Peers get the same row-major tensors, weights as they lie in a file: fp32 [n, k]; bf16 too where the CPU has AVX512_BF16. oneDNN is kept
+ * from AMX, whose tiles sum in another order than fma/pair may. */
 #include <cblas.h>
 #include <dnnl.h>
 #include <omp.h>
@@ -185,6 +186,7 @@ int main(int argc, char **argv)
     vd_kernels kernels;
     vd_kernels_init_cpu(&kernels, s.level);
     dnnl_engine_t engine;
+    check(dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16), "limit");
     check(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
     peak = bench_fma_peak();
     if (s.json)
