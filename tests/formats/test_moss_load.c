@@ -219,7 +219,8 @@ static void test_fused_qkv(void **state)
 static void test_fused_beside_its_parts(void **state)
 {
     bench *b = *state;
-    b->tensors[b->count++] = (vd_tensor){.name = "layers.0.proj.qkv.weight", .type = VD_BF16, .rank = 2, .shape = {3, 32}, .data = find(b, "layers.0.proj.q.weight")->data};
+    b->tensors[b->count] = *find(b, "layers.0.proj.q.weight");
+    b->tensors[b->count++].name = "layers.0.proj.qkv.weight";
     assert_refused(b, VD_BAD_FILE, "unexpected-tensor", SAYS("unexpected (1): \"layers.0.proj.qkv.weight\""));
 }
 
@@ -318,8 +319,8 @@ static void test_largest_sizes(void **state)
     bench      *b = *state;
     char        text[400];
     const char *head = "{\"_class_name\":\"MOSSImageTransformer\",\"rope_base\":10000,";
-    snprintf(text, sizeof text, "%s\"dim\":%d,\"ffn_dim\":%d,\"num_heads\":%d,\"num_layers\":%d,\"text_dim\":%d,\"freq_dim\":%d,\"latent_channels\":%d}", head, VD_MOSS_MAX_DIM,
-             VD_MOSS_MAX_FFN, VD_MOSS_MAX_DIM / 8, VD_MOSS_MAX_LAYERS, VD_MOSS_MAX_OTHER, VD_MOSS_MAX_OTHER, VD_MOSS_MAX_OTHER);
+    snprintf(text, sizeof text, "%s\"dim\":%d,\"ffn_dim\":%d,\"num_heads\":%d,\"num_layers\":%d,\"text_dim\":%d,\"freq_dim\":%d,\"latent_channels\":%d}", head,
+             VD_MOSS_MAX_DIM, VD_MOSS_MAX_FFN, VD_MOSS_MAX_DIM / 8, VD_MOSS_MAX_LAYERS, VD_MOSS_MAX_OTHER, VD_MOSS_MAX_OTHER, VD_MOSS_MAX_OTHER);
     assert_int_equal(vd_file_write_atomic(b->ctx, b->config, text, (int64_t)strlen(text)), VD_OK);
     assert_refused(b, VD_BAD_FILE, "missing-tensor", SAYS("4096 layers", "of another shape", "[1048576,1048576]"));
     vd_moss_model model = {0};
