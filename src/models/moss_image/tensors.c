@@ -69,7 +69,7 @@ int64_t vd_moss_tensor_count(const vd_moss_config *config) { return FRONT + VD_M
 
 void vd_moss_tensor_at(const vd_moss_config *config, vd_moss_weights *weights, int64_t index, vd_moss_tensor *out)
 {
-    const entry *e    = &front[index];
+    const entry *e    = &front[index < FRONT ? index : 0];
     char        *base = (char *)weights;
     snprintf(out->name, sizeof out->name, "%s", index < FRONT ? e->name : "");
     if (index >= FRONT + VD_MOSS_TEXT_BLOCKS * TEXT_BLOCK) {
