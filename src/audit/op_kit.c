@@ -110,22 +110,15 @@ static vd_status write_tensors(kit *k, const char *file, const vd_tensor *tensor
     return status;
 }
 
+/* NULL without memory. */
 static json_t *describe(const kit_case *k, const char *input, const char *output, const char *contract, const vd_tensor *out, const char *digits)
 {
     const vd_op_options *o       = &k->options;
-    json_t              *options = json_object();
-    if (o->out)
-        json_object_set_new(options, "out", json_string(o->out));
-    if (o->round)
-        json_object_set_new(options, "round", json_string(o->round));
-    if (o->form)
-        json_object_set_new(options, "form", json_string(o->form));
-    if (o->kind)
-        json_object_set_new(options, "kind", json_string(o->kind));
-    if (o->eps > 0)
-        json_object_set_new(options, "eps", json_real(o->eps));
-    if (o->dim)
-        json_object_set_new(options, "dim", json_integer(o->dim));
+    json_t              *options = json_pack("{ss* ss* ss* ss*}", "out", o->out, "round", o->round, "form", o->form, "kind", o->kind);
+    if ((o->eps > 0 && json_object_set_new(options, "eps", json_real(o->eps)) != 0) || (o->dim && json_object_set_new(options, "dim", json_integer(o->dim)) != 0)) {
+        json_decref(options);
+        return NULL;
+    }
     return json_pack("{ss ss ss so ss ss ss ss}", "name", k->name, "operation", k->operation, "contract", contract, "options", options, "input", input, "output", output, "tensor",
                      out->name, "sha256", digits);
 }

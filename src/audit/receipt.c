@@ -14,12 +14,25 @@ static vd_status fail_memory(vd_context *ctx)
     return vd_fail(ctx, VD_NO_MEMORY, "no-memory", "no memory for the receipt's JSON");
 }
 
+/* jansson says that it has no memory by giving NULL or refusing it: seen here, in one place, once for all. */
+static void put(vd_context *ctx, json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value) != 0)
+        fail_memory(ctx);
+}
+
+static void append(vd_context *ctx, json_t *list, json_t *value)
+{
+    if (json_array_append_new(list, value) != 0)
+        fail_memory(ctx);
+}
+
 /* Paths need not be UTF-8; JSON must. A byte that is not becomes a question mark. */
 static json_t *make_text(vd_context *ctx, const char *text)
 {
     char *copy = text ? vd_copy_string(ctx, text) : NULL;
     if (!copy)
-        return json_null();
+        return text ? NULL : json_null();
     for (int64_t at; (at = vd_utf8_find_fault(copy, (int64_t)strlen(copy))) >= 0;)
         copy[at] = '?';
     json_t *value = json_string(copy);
@@ -27,11 +40,11 @@ static json_t *make_text(vd_context *ctx, const char *text)
     return value;
 }
 
-static json_t *make_numbers(const int64_t *items, int64_t count)
+static json_t *make_numbers(vd_context *ctx, const int64_t *items, int64_t count)
 {
     json_t *list = json_array();
     for (int64_t i = 0; i < count; i++)
-        json_array_append_new(list, json_integer(items[i]));
+        append(ctx, list, json_integer(items[i]));
     return list;
 }
 
@@ -84,12 +97,14 @@ vd_status vd_receipt_weights(vd_context *ctx, const vd_model *model, bool hash_a
         if (status != VD_OK)
             break;
         json_t *file = json_object();
-        json_object_set_new(file, "name", make_text(ctx, vd_path_name(path)));
-        json_object_set_new(file, "bytes", json_integer(size));
-        json_object_set_new(file, "sha256", hashed ? json_string(digits) : json_null());
-        if (json_array_append_new(*out, file) != 0)
-            status = fail_memory(ctx);
+        put(ctx, file, "name", make_text(ctx, vd_path_name(path)));
+        put(ctx, file, "bytes", json_integer(size));
+        put(ctx, file, "sha256", hashed ? json_string(digits) : json_null());
+        append(ctx, *out, file);
+        status = ctx->status;
     }
+    if (!*out)
+        status = fail_memory(ctx);
     if (status != VD_OK) {
         json_decref(*out);
         *out = NULL;
@@ -99,7 +114,7 @@ vd_status vd_receipt_weights(vd_context *ctx, const vd_model *model, bool hash_a
 
 /* ---- What ran ---- */
 
-json_t *vd_receipt_contracts(vd_policy policy, vd_arith arith, vd_match match)
+json_t *vd_receipt_contracts(vd_context *ctx, vd_policy policy, vd_arith arith, vd_match match)
 {
     const bool     tc16 = arith == VD_ARITH_TC16, torch = match != VD_MATCH_NONE, wide = policy != VD_POLICY_BF16;
     const vd_order used[] = {
@@ -113,7 +128,7 @@ json_t *vd_receipt_contracts(vd_policy policy, vd_arith arith, vd_match match)
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof used / sizeof *used; i++)
         if (used[i] != VD_ORDER_NONE)
-            json_array_append_new(list, json_string(vd_order_id(used[i])));
+            append(ctx, list, json_string(vd_order_id(used[i])));
     return list;
 }
 
@@ -140,20 +155,17 @@ static json_t *make_forward(vd_context *ctx, const vd_receipt_facts *f)
     const vd_run_options *o = f->options;
     int64_t               size[3];
     find_sizes(f, size);
-    int64_t skip[1024];
-    for (int i = 0; i < o->skip_count && i < 1024; i++)
-        skip[i] = o->skip[i];
     json_t *part = json_object();
-    json_object_set_new(part, "policy", json_string(vd_policy_name(o->forward.policy)));
-    json_object_set_new(part, "arith", json_string(vd_arith_name(o->forward.arith)));
-    json_object_set_new(part, "match", json_string(vd_match_name(o->forward.match)));
-    json_object_set_new(part, "from", make_text(ctx, o->forward.from));
-    json_object_set_new(part, "to", make_text(ctx, o->forward.to));
-    json_object_set_new(part, "taps", make_text(ctx, o->forward.taps));
-    json_object_set_new(part, "skip", make_numbers(skip, vd_min(o->skip_count, 1024)));
-    json_object_set_new(part, "rows", o->rows ? make_numbers(o->rows, o->row_count) : json_null());
-    json_object_set_new(part, "latents", make_numbers(size, 2));
-    json_object_set_new(part, "text_rows", json_integer(size[2]));
+    put(ctx, part, "policy", json_string(vd_policy_name(o->forward.policy)));
+    put(ctx, part, "arith", json_string(vd_arith_name(o->forward.arith)));
+    put(ctx, part, "match", json_string(vd_match_name(o->forward.match)));
+    put(ctx, part, "from", make_text(ctx, o->forward.from));
+    put(ctx, part, "to", make_text(ctx, o->forward.to));
+    put(ctx, part, "taps", make_text(ctx, o->forward.taps));
+    put(ctx, part, "skip", make_numbers(ctx, o->skip, o->skip_count));
+    put(ctx, part, "rows", o->rows ? make_numbers(ctx, o->rows, o->row_count) : json_null());
+    put(ctx, part, "latents", make_numbers(ctx, size, 2));
+    put(ctx, part, "text_rows", json_integer(size[2]));
     return part;
 }
 
@@ -198,7 +210,7 @@ static json_t *make_rows(vd_context *ctx, const vd_tensor *t, bool whole)
         vd_row_copy(t, chosen[i], row);
         char *hex = format_hex(ctx, row, whole ? bytes : vd_min(bytes, VALUES_START));
         if (hex && vd_hash_bytes(ctx, row, bytes, digits) == VD_OK)
-            json_array_append_new(list, json_pack("{sI ss ss}", "row", (json_int_t)chosen[i], "sha256", digits, "values", hex));
+            append(ctx, list, json_pack("{sI ss ss}", "row", (json_int_t)chosen[i], "sha256", digits, "values", hex));
         vd_free(ctx, hex);
     }
     vd_free(ctx, row);
@@ -210,12 +222,12 @@ static json_t *make_tensor(vd_context *ctx, const vd_tensor *t, bool with_rows, 
     char    digits[VD_HASH_TEXT] = "";
     json_t *part                 = json_object();
     vd_tensor_hash(ctx, t, digits);
-    json_object_set_new(part, "name", make_text(ctx, t->name));
-    json_object_set_new(part, "dtype", json_string(vd_dtype_name(t->type)));
-    json_object_set_new(part, "shape", make_numbers(t->shape, t->rank));
-    json_object_set_new(part, "sha256", json_string(digits));
+    put(ctx, part, "name", make_text(ctx, t->name));
+    put(ctx, part, "dtype", json_string(vd_dtype_name(t->type)));
+    put(ctx, part, "shape", make_numbers(ctx, t->shape, t->rank));
+    put(ctx, part, "sha256", json_string(digits));
     if (with_rows)
-        json_object_set_new(part, "rows", make_rows(ctx, t, whole));
+        put(ctx, part, "rows", make_rows(ctx, t, whole));
     return part;
 }
 
@@ -223,9 +235,9 @@ static json_t *make_input(vd_context *ctx, const vd_receipt_facts *f)
 {
     json_t *part = json_object(), *list = json_array();
     for (int64_t i = 0; i < vd_tensors_count(f->input); i++)
-        json_array_append_new(list, make_tensor(ctx, vd_tensors_get(f->input, i), false, false));
-    json_object_set_new(part, "path", make_text(ctx, f->options->inputs[f->sample]));
-    json_object_set_new(part, "tensors", list);
+        append(ctx, list, make_tensor(ctx, vd_tensors_get(f->input, i), false, false));
+    put(ctx, part, "path", make_text(ctx, f->options->inputs[f->sample]));
+    put(ctx, part, "tensors", list);
     return part;
 }
 
@@ -236,9 +248,9 @@ static json_t *make_output(vd_context *ctx, const vd_receipt_facts *f)
     for (int64_t i = 0; i < f->output->count; i++)
         values += VD_RECEIPT_ROWS * vd_row_bytes(&f->output->tensors[i]);
     for (int64_t i = 0; i < f->output->count; i++)
-        json_array_append_new(list, make_tensor(ctx, &f->output->tensors[i], true, values <= VALUES_LIMIT));
-    json_object_set_new(part, "path", make_text(ctx, f->options->outputs[f->sample]));
-    json_object_set_new(part, "tensors", list);
+        append(ctx, list, make_tensor(ctx, &f->output->tensors[i], true, values <= VALUES_LIMIT));
+    put(ctx, part, "path", make_text(ctx, f->options->outputs[f->sample]));
+    put(ctx, part, "tensors", list);
     return part;
 }
 
@@ -255,32 +267,31 @@ static vd_status seal(vd_context *ctx, json_t *receipt)
     vd_free(ctx, text);
     if (status != VD_OK)
         return status;
-    return json_object_set_new(receipt, "seal", json_string(digits)) == 0 ? VD_OK : fail_memory(ctx);
+    put(ctx, receipt, "seal", json_string(digits));
+    return ctx->status;
 }
 
 vd_status vd_receipt_make(vd_context *ctx, const vd_receipt_facts *f, json_t **out)
 {
     const vd_run_options *o       = f->options;
     json_t               *receipt = json_object(), *model = json_object();
-    json_object_set_new(receipt, "schema", json_integer(VD_RECEIPT_SCHEMA));
-    json_object_set_new(receipt, "kind", json_string("verdit-run"));
-    json_object_set_new(receipt, "library", json_string(VERDIT_VERSION));
-    json_object_set_new(receipt, "contracts", vd_receipt_contracts(o->forward.policy, o->forward.arith, o->forward.match));
-    json_object_set_new(receipt, "command", make_text(ctx, o->command));
-    json_object_set_new(receipt, "started", json_string(f->started));
-    json_object_set_new(receipt, "seconds", json_real((double)(int64_t)(f->seconds * 1e6) / 1e6));
-    json_object_set_new(receipt, "samples", json_integer(o->count));
-    json_object_set_new(receipt, "machine", json_pack("{ss ss si}", "device", "cpu", "level", f->level, "threads", ctx->threads));
-    json_object_set_new(model, "path", make_text(ctx, o->model));
-    json_object_set_new(model, "config", vd_receipt_config(&vd_model_moss(f->model)->config));
-    json_object_set(model, "files", f->weights);
-    json_object_set_new(receipt, "model", model);
-    json_object_set_new(receipt, "forward", make_forward(ctx, f));
-    json_object_set_new(receipt, "input", make_input(ctx, f));
-    json_object_set_new(receipt, "output", make_output(ctx, f));
-    vd_status status = ctx->status;
-    if (status == VD_OK)
-        status = json_object_size(receipt) == 13 ? seal(ctx, receipt) : fail_memory(ctx);
+    put(ctx, receipt, "schema", json_integer(VD_RECEIPT_SCHEMA));
+    put(ctx, receipt, "kind", json_string("verdit-run"));
+    put(ctx, receipt, "library", json_string(VERDIT_VERSION));
+    put(ctx, receipt, "contracts", vd_receipt_contracts(ctx, o->forward.policy, o->forward.arith, o->forward.match));
+    put(ctx, receipt, "command", make_text(ctx, o->command));
+    put(ctx, receipt, "started", json_string(f->started));
+    put(ctx, receipt, "seconds", json_real((double)(int64_t)(f->seconds * 1e6) / 1e6));
+    put(ctx, receipt, "samples", json_integer(o->count));
+    put(ctx, receipt, "machine", json_pack("{ss ss si}", "device", "cpu", "level", f->level, "threads", ctx->threads));
+    put(ctx, model, "path", make_text(ctx, o->model));
+    put(ctx, model, "config", vd_receipt_config(&vd_model_moss(f->model)->config));
+    put(ctx, model, "files", json_incref(f->weights));
+    put(ctx, receipt, "model", model);
+    put(ctx, receipt, "forward", make_forward(ctx, f));
+    put(ctx, receipt, "input", make_input(ctx, f));
+    put(ctx, receipt, "output", make_output(ctx, f));
+    const vd_status status = ctx->status == VD_OK ? seal(ctx, receipt) : ctx->status;
     if (status != VD_OK) {
         json_decref(receipt);
         receipt = NULL;

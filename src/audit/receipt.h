@@ -25,8 +25,8 @@ typedef struct vd_receipt_facts {
 vd_status vd_receipt_weights(vd_context *ctx, const vd_model *model, bool hash_all, json_t **out);
 /* The whole receipt, sealed: "seal" is the SHA-256 of the canonical text of everything else. */
 vd_status vd_receipt_make(vd_context *ctx, const vd_receipt_facts *facts, json_t **out);
-/* Contract ids that a run with these choices may use. */
-json_t   *vd_receipt_contracts(vd_policy policy, vd_arith arith, vd_match match);
+/* Contract ids that a run with these choices may use. Without memory the context says so. */
+json_t   *vd_receipt_contracts(vd_context *ctx, vd_policy policy, vd_arith arith, vd_match match);
 json_t   *vd_receipt_config(const vd_moss_config *config);
 
 /* A receipt's parts, checked; texts and numbers live as long as `root`. */

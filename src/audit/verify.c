@@ -189,7 +189,7 @@ vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, cons
 }
 
 /* The first element that differs from the output file's, if that is at hand: the sentence's end. */
-static void describe_difference(const vd_verification *v, const vd_tensor *t, char text[128])
+static void describe_difference(const vd_verification *v, const vd_tensor *t, char text[256])
 {
     const vd_tensor *theirs = v->output ? vd_tensors_find(v->output, t->name) : NULL;
     text[0]                 = 0;
@@ -204,13 +204,13 @@ static void describe_difference(const vd_verification *v, const vd_tensor *t, ch
         }
     }
     if (differ)
-        snprintf(text, 128, "; %lld of %lld elements differ from the output file, the first is %lld: %.9g here, %.9g there", (long long)differ, (long long)count,
+        snprintf(text, 256, "; %lld of %lld elements differ from the output file, the first is %lld: %.9g here, %.9g there", (long long)differ, (long long)count,
                  (long long)first, (double)vd_load(t->data, t->type, first), (double)vd_load(theirs->data, t->type, first));
 }
 
 static vd_status compare_node(vd_verification *v, const vd_receipt_tensor *said, const vd_tensor *t)
 {
-    char    what[256], digits[VD_HASH_TEXT], difference[128];
+    char    what[256], digits[VD_HASH_TEXT], difference[256];
     int64_t wrong, first;
     snprintf(what, sizeof what, "node %.200s", said->name);
     if (!t)
@@ -250,9 +250,11 @@ static vd_status repeat(vd_verification *v)
 
 static vd_status check_contracts(vd_verification *v)
 {
-    json_t    *ours  = vd_receipt_contracts(v->receipt.policy, v->receipt.arith, v->receipt.match);
+    json_t    *ours  = vd_receipt_contracts(v->ctx, v->receipt.policy, v->receipt.arith, v->receipt.match);
     const bool equal = ours && json_equal(ours, v->receipt.contracts) == 1;
     json_decref(ours);
+    if (v->ctx->status != VD_OK)
+        return v->ctx->status;
     return vd_verify_note(v, equal, "contracts", equal ? "same" : "the receipt names other contracts, or other versions of them, than this version of the library uses");
 }
 
