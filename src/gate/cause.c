@@ -256,10 +256,10 @@ static void say_columns(const findings *f, const vd_gate_op *op, char *where, si
     if (f->node->block < 0 || op->ulps.cols > 4)
         return;
     if (strstr(op->node, "_rot"))
-        snprintf(where, room, " (head %lld, pair %lld: axis %c, band %lld)", (long long)(column / d), (long long)pair, "rfhw"[pair / vd_moss_bands(m) % 4],
+        snprintf(where, room, "; head %lld, pair %lld: axis %c, band %lld", (long long)(column / d), (long long)pair, "rfhw"[pair / vd_moss_bands(m) % 4],
                  (long long)(pair % vd_moss_bands(m)));
     else
-        snprintf(where, room, " (first %lld)", (long long)column);
+        snprintf(where, room, "; first %lld", (long long)column);
 }
 
 static void say_op(findings *f)
@@ -277,7 +277,7 @@ static void say_op(findings *f)
     for (int64_t i = f->first_op + 1; i < f->op_count; i++)
         others += f->ops[i].ulps.differ != 0;
     say_columns(f, op, where, sizeof where);
-    say(f, vd_keep_format(k, "first operation that is not its contract's: %s (%s); differing elements: %lld of %lld, in %lld rows and %lld columns%s, by at most %lld units of the last "
+    say(f, vd_keep_format(k, "first operation that is not its contract's: %s (%s); differing elements: %lld of %lld (rows: %lld, columns: %lld%s), by at most %lld units of the last "
                              "place, mean %+.3g; %s",
                           op->node, op->what, (long long)op->ulps.differ, (long long)op->ulps.elements, (long long)op->ulps.rows, (long long)op->ulps.cols, where,
                           (long long)op->ulps.largest, op->ulps.mean, others ? "operations behind it differ too" : "all other operations are right"));
@@ -286,9 +286,8 @@ static void say_op(findings *f)
         suspect = "another block's weights";
     else if (f->node->block >= 0 && q && kk && !v)
         suspect = "q and k wrong, v right: permutation of heads or pairs, or the norm against the rotary's layout";
-    else if (f->node->block >= 0 && f->ops[f->first_op].ulps.rows == f->off && f->off == 1)
-        suspect = "one row alone: tail of a tile, race, padding, or scatter";
-    say(f, vd_keep_format(k, "suspect: %s", suspect));
+    if (f->off != 1) /* one row alone has its own suspects: say_rows */
+        say(f, vd_keep_format(k, "suspect: %s", suspect));
 }
 
 static void say_repeat(findings *f)

@@ -311,12 +311,13 @@ static vd_status sum_up(vd_gate_job *job)
         snprintf(bytes, sizeof bytes, "; %lld of %lld equal the GPU's bytes", (long long)equal, (long long)compared);
     if (r->failed) {
         const vd_gate_node *n = &r->nodes[r->first_failed];
+        const char         *fail = r->failed == 1 ? "fails," : "fail, first";
         const bool          distance = !n->distance.nonfinite && (n->cosine.verdict == VD_VERDICT_FAIL || n->worst_row.verdict == VD_VERDICT_FAIL);
         if (distance)
-            r->summary = vd_keep_format(job->keep, "%lld of %lld nodes fail, first %s: cosine error %.3g, worst row %.3g times the largest of %lld runs (limit 1.25)",
-                                        (long long)r->failed, (long long)r->node_count, n->name, n->cosine.ratio, n->worst_row.ratio, (long long)r->limit_runs);
+            r->summary = vd_keep_format(job->keep, "%lld of %lld nodes %s %s: cosine error %.3g, worst row %.3g times the largest of %lld runs (limit 1.25)",
+                                        (long long)r->failed, (long long)r->node_count, fail, n->name, n->cosine.ratio, n->worst_row.ratio, (long long)r->limit_runs);
         else
-            r->summary = vd_keep_format(job->keep, "%lld of %lld nodes fail, first %s: %s", (long long)r->failed, (long long)r->node_count, n->name, n->why);
+            r->summary = vd_keep_format(job->keep, "%lld of %lld nodes %s %s: %s", (long long)r->failed, (long long)r->node_count, fail, n->name, n->why);
     } else if (r->verdict == VD_VERDICT_FAIL)
         r->summary = vd_keep_format(job->keep, "every node alone holds, but a second run of the whole step differs in %lld elements", (long long)r->step.repeat_differs);
     else

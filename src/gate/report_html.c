@@ -214,7 +214,7 @@ static void put_step(vd_html *h, const vd_gate_result *r)
     if (s->seconds <= 0)
         return;
     vd_html_raw(h, "<h2>The whole step, from latents to velocity</h2><p class=\"soft\">Reported beside torch's own runs, not gated: in a long chain honest runs part. Nearer is always allowed.</p>"
-                   "<div class=\"card\"><table><tr><th>run</th><th class=\"l\">what</th><th>relative L2</th><th>cosine error</th><th>worst row</th></tr><tr><td><b>this run</b></td><td class=\"l\">");
+                   "<div class=\"card\"><table><tr><th>run</th><th class=\"l\">what</th><th>relative L2</th><th>cosine error</th><th>worst row</th></tr><tr><td><b>this run</b></td><td class=\"w\">");
     vd_html_raw(h, s->within ? "within the one-sided limits (1.10, 1.25, 1.15)" : "<span class=\"t-warn\">outside the one-sided limits (1.10, 1.25, 1.15)</span>");
     if (s->bytes_run)
         vd_html_format(h, s->bytes_differ ? "; %lld elements differ from the GPU's" : "; equal to the GPU's bytes", (long long)s->bytes_differ);

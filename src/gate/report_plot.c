@@ -136,7 +136,10 @@ void vd_plot_rows(vd_html *h, const vd_gate_node *n, int64_t image_rows)
             vd_html_format(h, "<circle class=\"mark %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%s\"/>", off ? "fail" : "pass", left + ((double)b + 0.5) * pitch, place(&a, value),
                            off ? "3" : "1.8");
     }
-    if (image_rows > 0 && image_rows < n->rows) {
+    if (image_rows <= 0 || image_rows >= n->rows) {
+        vd_html_format(h, "<text class=\"name\" style=\"text-anchor:start\" x=\"%.1f\" y=\"%.1f\">row 0</text><text class=\"name\" x=\"%.1f\" y=\"%.1f\">%lld</text>", left,
+                       a.bottom + 17, right, a.bottom + 17, (long long)n->rows - 1);
+    } else {
         const double x = left + (right - left) * (double)image_rows / (double)n->rows;
         vd_html_format(h, "<line class=\"split\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", x, x, a.top, a.bottom + 20);
         vd_html_format(h, "<text class=\"name end\" x=\"%.1f\" y=\"%.1f\">image rows</text><text class=\"name\" x=\"%.1f\" y=\"%.1f\" style=\"text-anchor:start\">text rows</text>", x - 6,
