@@ -53,8 +53,9 @@ static void print_error(cli *c, vd_status status, const char *reason, const char
     }
     fputc('\n', stderr);
     if (c->json) {
+        json_t *words = json_string(text);
         json_t *error = json_pack("{s{ss ss si so}}", "error", "status", vd_status_name(status), "reason", reason, "exit", (int)status, "message",
-                                  json_string(text) ? json_string(text) : json_string("(text is not UTF-8)"));
+                                  words ? words : json_string("(text is not UTF-8)"));
         char   *line  = error ? json_dumps(error, JSON_COMPACT) : NULL;
         fprintf(stderr, "%s\n", line ? line : "{\"error\":{}}");
         free(line);
