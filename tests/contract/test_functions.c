@@ -162,7 +162,7 @@ static void test_conversions(void **state)
         assert_int_equal(vd_to_bf16(vd_float(cases[i][0])), cases[i][1]);
     for (int x = 0; x < 65536; x++) {
         const bool nan = (x & 0x7FFF) > 0x7F80;
-        assert_int_equal(vd_to_bf16(vd_from_bf16((uint16_t)x)), nan ? VD_NAN_BF16_BITS : x);
+        assert_int_equal(vd_to_bf16(vd_from_bf16((uint16_t)x)), nan ? (int)VD_NAN_BF16_BITS : x);
     }
     assert_int_equal(vd_bits(vd_round_bf16(vd_float(0x7F800001))), VD_NAN_F32_BITS);
     unsigned char odd[9] = {0}; /* stores and loads at odd addresses, and the one NaN */

@@ -26,7 +26,7 @@ typedef struct rules {
 
 static const rules right = {.bits = 25, .group = 16};
 
-static int exponent_of(float x) { return x != 0 && fabsf(x) >= 0x1p-126f ? ilogbf(x) : -126; }
+static int exponent_of(float x) { return isfinite(x) && fabsf(x) >= 0x1p-126f ? ilogbf(x) : -126; }
 
 /* Units of 2^-300 do not fit any machine number, so terms are kept as value · 2^(bits - e), which doubles hold exactly. */
 static float other_step(const rules *r, float c, const uint16_t *a, const uint16_t *b)

@@ -220,8 +220,21 @@ static int64_t environment(const char *name, int64_t fallback)
     return text ? strtoll(text, NULL, 0) : fallback;
 }
 
+/* The definition is slow, under sanitizers ten times so: there a quarter of the cases must do. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SLOW 4
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SLOW 4
+#endif
+#endif
+#ifndef SLOW
+#define SLOW 1
+#endif
+
 static void run_cases(h_run *run, h_case *test, int64_t cases)
 {
+    cases = (cases + SLOW - 1) / SLOW;
     for (int64_t i = 0; i < cases; i++) {
         h_begin(run);
         test(run);
