@@ -7,7 +7,8 @@
 enum {
     VD_TILE_ROWS    = 3,  /* rows (of x, or queries) of one block */
     VD_TILE_CELLS   = 7,  /* rows x steps of 16 that lie prepared at once */
-    VD_TILE_STEPS   = 5,  /* the most steps among them */
+    VD_STAGE_RUN    = 48, /* one row: numbers of each weight row that are copied at once */
+    VD_STAGE_PIECE  = 32, /* and by one step */
     VD_TILE_OUTPUTS = 128, /* outputs of one task */
     VD_FMA_CELLS    = 512, /* fma linear: cells of k that lie prepared at once; room for fold512's leaf */
     VD_FMA_BLOCK    = 10,  /* those of them that are used where the order leaves it open; even */
@@ -20,14 +21,15 @@ enum {
 enum {
     VD_TILE_ROWS    = 64,
     VD_TILE_CELLS   = 2048, /* 128 bytes each: 256 KiB, half of a small second-level cache */
-    VD_TILE_STEPS   = 128,  /* 32 rows of weights x 4 KiB: few rows read long runs, and the next panel still fits beside this one */
+    VD_STAGE_RUN    = 1024, /* times VD_PANEL and 2 buffers: 128 or 256 KiB */
+    VD_STAGE_PIECE  = 512,
     VD_TILE_OUTPUTS = 1024,
     VD_FMA_CELLS    = 512,
     VD_FMA_BLOCK    = 512,
     VD_FMA_STRIPS   = 16,  /* 198 KiB of rows with AVX2, 462 KiB with AVX-512: half of a second-level cache */
     VD_FMA_COLUMNS  = 768, /* 1.5 MiB of weights */
     VD_FMA_ROWS     = 1152,/* 3.4 MiB of sums */
-    VD_ATTN_ROWS    = 576  /* 288 KiB of sums at 128 columns */
+    VD_ATTN_ROWS    = 1152 /* each range of queries lays out all keys and values again */
 };
 #endif
 

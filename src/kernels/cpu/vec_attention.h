@@ -33,7 +33,8 @@ typedef struct vd_attn_task {
     const vd_attn_job *job;
     int64_t            head, first_row, rows;
     float *keys, *values; /* panels of the tile */
-    float *q, *p;         /* strips: queries and weights as cells */
+    float *q;             /* [rows][VD_STRIP_STRIDE]: queries as cells */
+    float *p;             /* strip: weights as cells */
     float *scores;        /* [VD_KEY_PANELS][strip][VD_PANEL_WIDTH] */
     float *weights;       /* [strip][VD_P_STRIDE]: t, then p unrounded */
     float *sums;          /* [columns][rows][VD_PANEL_WIDTH]: o so far */
@@ -45,33 +46,31 @@ static inline void vd_pack_values(float *to, const void *from, int64_t stride, i
 {
     const vd_dtype type  = kind == VD_CELLS_F32 ? VD_F32 : VD_BF16;
     const int64_t  cells = vd_cells_count(kind, keys);
-    for (int64_t column = 0; column < d; column += VD_W) {
-        float *panel = to + column / VD_PANEL_WIDTH * VD_VALUE_FLOATS + column % VD_PANEL_WIDTH;
-        for (int64_t j = 0; j < cells; j++) {
-            const int64_t key = kind == VD_CELLS_SWAPPED ? j ^ 1 : kind == VD_CELLS_PAIRS ? 2 * j : j;
-            vd_vf         v   = key < keys ? vd_v_load(from, type, key * stride + column, key * stride + d) : vd_vf_zero();
+    for (int64_t j = 0; j < cells; j++) { /* along rows: those of a head's keys are pages apart */
+        const int64_t key = kind == VD_CELLS_SWAPPED ? j ^ 1 : kind == VD_CELLS_PAIRS ? 2 * j : j;
+        for (int64_t column = 0; column < d; column += VD_W) {
+            vd_vf v = key < keys ? vd_v_load(from, type, key * stride + column, key * stride + d) : vd_vf_zero();
             if (kind == VD_CELLS_PAIRS) {
                 const vd_vf odd = key + 1 < keys ? vd_v_load(from, type, (key + 1) * stride + column, (key + 1) * stride + d) : vd_vf_zero();
                 v               = vd_vi_float(vd_vi_or(vd_vf_bits(odd), vd_vi_shr(vd_vf_bits(v), 16)));
             }
-            vd_vf_store(panel + j * VD_PANEL_WIDTH, v);
+            vd_vf_store(to + column / VD_PANEL_WIDTH * VD_VALUE_FLOATS + j * VD_PANEL_WIDTH + column % VD_PANEL_WIDTH, v);
         }
     }
 }
 
-static __attribute__((noinline)) void vd_v_scores(const vd_attn_task *t, int64_t mr, int64_t panels)
+static __attribute__((noinline)) void vd_v_scores(const vd_attn_task *t, int64_t row, int64_t mr, int64_t panels)
 {
     const int64_t cells = vd_cells_count(t->job->cells, t->job->op->d);
-    for (int64_t p = 0; p < panels; p++)
-        vd_v_run_kernel((int)mr, 1, cells, t->q, t->keys + p * t->job->key_floats, t->scores + p * VD_STRIP_ROWS * VD_PANEL_WIDTH, 0, VD_SUM_NEW);
+    vd_v_run_kernels((int)mr, panels, cells, t->q + row * VD_STRIP_STRIDE, t->keys, t->job->key_floats, t->scores, VD_STRIP_ROWS * VD_PANEL_WIDTH,
+                     VD_SUM_NEW);
 }
 
 static __attribute__((noinline)) void vd_v_values(const vd_attn_task *t, int64_t row, int64_t mr, int64_t keys, bool first)
 {
     const int64_t cells = vd_cells_count(t->job->cells, keys), c_panel = t->rows * VD_PANEL_WIDTH;
-    for (int64_t p = 0; p < t->job->columns; p++)
-        vd_v_run_kernel((int)mr, 1, cells, t->p, t->values + p * VD_VALUE_FLOATS, t->sums + p * c_panel + row * VD_PANEL_WIDTH, c_panel,
-                        first ? VD_SUM_NEW : VD_SUM_ON);
+    vd_v_run_kernels((int)mr, t->job->columns, cells, t->p, t->values, VD_VALUE_FLOATS, t->sums + row * VD_PANEL_WIDTH, c_panel,
+                     first ? VD_SUM_NEW : VD_SUM_ON);
 }
 
 /* One row of scores to t, its maximum, p, and p as cells of the strip. Returns α. */
@@ -143,6 +142,25 @@ static __attribute__((noinline)) void vd_v_softmax(const vd_attn_task *t, int64_
         }
 }
 
+/* Asks for a part of the next tile's keys and values, whose rows lie pages apart. */
+static inline void vd_v_fetch_ahead(const vd_attn_task *t, int64_t key, int64_t part, int64_t parts)
+{
+    const vd_attention *op   = t->job->op;
+    const int64_t       rows = vd_max(0, vd_min(VD_ATTN_TILE, op->s - key)), bytes = op->d * vd_dtype_size(op->type);
+    const int64_t       row  = t->rows * (part + 1) / parts;
+    for (int64_t m = row; m < vd_min(t->rows, row + VD_STRIP_ROWS); m++) /* the next strip's queries */
+        for (int64_t i = 0; i < op->d; i += 16)
+            _mm_prefetch((const char *)(t->q + m * VD_STRIP_STRIDE + i), _MM_HINT_T0);
+    for (int64_t r = rows * part / parts; r < rows * (part + 1) / parts; r++) {
+        const char *k = vd_v_at(op->k, op->type, (key + r) * op->k_stride + t->head * op->d);
+        const char *v = vd_v_at(op->v, op->type, (key + r) * op->v_stride + t->head * op->d);
+        for (int64_t i = 0; i < bytes; i += 64) {
+            _mm_prefetch(k + i, _MM_HINT_T1);
+            _mm_prefetch(v + i, _MM_HINT_T1);
+        }
+    }
+}
+
 static inline void vd_v_attention_tile(const vd_attn_task *t, int64_t first_key, int64_t keys)
 {
     const vd_attention *op    = t->job->op;
@@ -156,10 +174,9 @@ static inline void vd_v_attention_tile(const vd_attn_task *t, int64_t first_key,
     vd_pack_values(t->values, vd_v_at(op->v, op->type, first_key * op->v_stride + t->head * op->d), op->v_stride, keys, op->d, kind);
     for (int64_t s = 0; s < strips; s++) {
         const int64_t row = t->rows * s / strips, mr = t->rows * (s + 1) / strips - row;
-        for (int64_t m = 0; m < mr; m++)
-            vd_pack_row(t->q + m * VD_STRIP_STRIDE, vd_v_at(op->q, op->type, (t->first_row + row + m) * op->q_stride + t->head * op->d), kind, op->d);
+        vd_v_fetch_ahead(t, first_key + VD_ATTN_TILE, s, strips);
         _mm_setcsr(csr);
-        vd_v_scores(t, mr, panels);
+        vd_v_scores(t, row, mr, panels);
         _mm_setcsr(VD_CSR_PLAIN);
         vd_v_softmax(t, row, mr, keys, first_key == 0);
         _mm_setcsr(csr);
@@ -191,14 +208,16 @@ static inline void vd_v_attention_task(void *arg, int64_t index, int worker)
     t.keys    = (float *)(void *)(job->scratch + worker * job->bytes);
     t.values  = t.keys + VD_KEY_PANELS * job->key_floats;
     t.q       = t.values + job->columns * VD_VALUE_FLOATS;
-    t.p       = t.q + VD_STRIP_ROWS * VD_STRIP_STRIDE;
+    t.p       = t.q + t.rows * VD_STRIP_STRIDE;
     t.scores  = t.p + VD_STRIP_ROWS * VD_STRIP_STRIDE;
     t.weights = t.scores + VD_STRIP_ROWS * VD_ATTN_TILE;
     t.sums    = t.weights + VD_STRIP_ROWS * VD_P_STRIDE;
     t.lanes   = t.sums + job->columns * VD_PANEL_WIDTH * t.rows;
     t.top     = t.lanes + 4 * t.rows;
-    for (int64_t m = 0; m < t.rows; m++)
+    for (int64_t m = 0; m < t.rows; m++) {
         t.top[m] = -INFINITY;
+        vd_pack_row(t.q + m * VD_STRIP_STRIDE, vd_v_at(op->q, op->type, (t.first_row + m) * op->q_stride + t.head * op->d), job->cells, op->d);
+    }
     const unsigned csr = _mm_getcsr();
     for (int64_t first = 0; first < op->s; first += VD_ATTN_TILE)
         vd_v_attention_tile(&t, first, vd_min(VD_ATTN_TILE, op->s - first));
@@ -231,8 +250,8 @@ static inline vd_attn_job vd_v_plan_attention(const vd_attention *op, int thread
     if (op->d > VD_FMA_CELLS)
         job.bytes = op->d * (int64_t)sizeof(float);
     else
-        job.bytes = (VD_KEY_PANELS * job.key_floats + job.columns * VD_VALUE_FLOATS + VD_STRIP_ROWS * (2 * VD_STRIP_STRIDE + VD_ATTN_TILE + VD_P_STRIDE) +
-                     job.rows * (job.columns * VD_PANEL_WIDTH + 5)) * (int64_t)sizeof(float);
+        job.bytes = (VD_KEY_PANELS * job.key_floats + job.columns * VD_VALUE_FLOATS + VD_STRIP_ROWS * (VD_STRIP_STRIDE + VD_ATTN_TILE + VD_P_STRIDE) +
+                     job.rows * (VD_STRIP_STRIDE + job.columns * VD_PANEL_WIDTH + 5)) * (int64_t)sizeof(float);
     job.bytes = (job.bytes + 63) / 64 * 64;
     return job;
 }

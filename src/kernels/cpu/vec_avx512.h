@@ -60,6 +60,15 @@ static inline vd_vm vd_vm_below(int n) { return (vd_vm)((1u << n) - 1); } /* n <
 
 static inline vd_vi vd_vi_lookup(const int32_t *table, vd_vi index) { return _mm512_i32gather_epi32(index, table, 4); }
 
+static inline void vd_vi_lookup_rows(const uint64_t *table, vd_vi index, vd_vi *low, vd_vi *high)
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512i a    = _mm512_i32gather_epi64(_mm512_castsi512_si256(index), table, 8);
+    const __m512i b    = _mm512_i32gather_epi64(_mm512_extracti64x4_epi64(index, 1), table, 8);
+    *low               = _mm512_permutex2var_epi32(a, even, b);
+    *high              = _mm512_permutex2var_epi32(a, odd, b);
+}
+
 static inline vd_vf vd_vf_load(const void *p) { return _mm512_loadu_ps(p); }
 static inline vd_vi vd_vi_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline void  vd_vf_store(void *p, vd_vf a) { _mm512_storeu_ps(p, a); }

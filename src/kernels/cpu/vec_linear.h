@@ -50,8 +50,12 @@ static __attribute__((noinline)) void vd_v_run_block(const vd_fma_job *job, cons
                               t->columns - (p + i) * VD_PANEL_WIDTH, job->w_cells, k);
             for (int64_t s = s0; s < s1; s++) {
                 const int64_t row = t->rows * s / strips, mr = t->rows * (s + 1) / strips - row;
-                vd_v_run_kernel((int)mr, (int)np, cells, t->strips + (s - s0) * VD_STRIP_ROWS * VD_STRIP_STRIDE, panel,
-                                t->sums + p * c_panel + row * VD_PANEL_WIDTH, c_panel, mode);
+                const float  *strip = t->strips + (s - s0) * VD_STRIP_ROWS * VD_STRIP_STRIDE;
+                float        *sums  = t->sums + p * c_panel + row * VD_PANEL_WIDTH;
+                if (np == 1)
+                    vd_v_run_kernels((int)mr, 1, cells, strip, panel, 0, sums, 0, mode);
+                else
+                    vd_v_run_few((int)mr, cells, strip, panel, sums, c_panel, mode);
             }
         }
     }

@@ -63,35 +63,44 @@ static inline __attribute__((always_inline)) void vd_v_kernel(int mr, int np, in
         }
 }
 
-static inline void vd_v_run_kernel(int mr, int np, int64_t cells, const float *a, const float *b, float *c, int64_t c_panel, vd_sum_mode mode)
+/* A strip times panel after panel. */
+static inline __attribute__((always_inline)) void vd_v_kernels(int mr, int64_t panels, int64_t cells, const float *a, const float *b, int64_t b_panel,
+                                                               float *c, int64_t c_panel, vd_sum_mode mode)
 {
-    if (np == VD_FEW_PANELS) {
-        if (mr == 1)
-            vd_v_kernel(1, VD_FEW_PANELS, cells, a, b, c, c_panel, mode);
-        else
-            for (int m = 0; m < 2; m++) /* the second row finds the panels in the cache */
-                vd_v_kernel(1, VD_FEW_PANELS, cells, a + m * VD_STRIP_STRIDE, b, c + m * VD_PANEL_WIDTH, c_panel, mode);
-        return;
-    }
+    for (int64_t p = 0; p < panels; p++)
+        vd_v_kernel(mr, 1, cells, a, b + p * b_panel, c + p * c_panel, 0, mode);
+}
+
+/* The same for any number of rows of a strip: mr in 1 … VD_STRIP_ROWS. */
+static inline void vd_v_run_kernels(int mr, int64_t panels, int64_t cells, const float *a, const float *b, int64_t b_panel, float *c, int64_t c_panel,
+                                    vd_sum_mode mode)
+{
     switch (mr) {
-    case 1: vd_v_kernel(1, 1, cells, a, b, c, c_panel, mode); return;
-    case 2: vd_v_kernel(2, 1, cells, a, b, c, c_panel, mode); return;
-    case 3: vd_v_kernel(3, 1, cells, a, b, c, c_panel, mode); return;
-    case 4: vd_v_kernel(4, 1, cells, a, b, c, c_panel, mode); return;
-    case 5: vd_v_kernel(5, 1, cells, a, b, c, c_panel, mode); return;
-    case 6: vd_v_kernel(6, 1, cells, a, b, c, c_panel, mode); return;
+    case 1: vd_v_kernels(1, panels, cells, a, b, b_panel, c, c_panel, mode); return;
+    case 2: vd_v_kernels(2, panels, cells, a, b, b_panel, c, c_panel, mode); return;
+    case 3: vd_v_kernels(3, panels, cells, a, b, b_panel, c, c_panel, mode); return;
+    case 4: vd_v_kernels(4, panels, cells, a, b, b_panel, c, c_panel, mode); return;
+    case 5: vd_v_kernels(5, panels, cells, a, b, b_panel, c, c_panel, mode); return;
+    case 6: vd_v_kernels(6, panels, cells, a, b, b_panel, c, c_panel, mode); return;
     }
     if (VD_STRIP_ROWS > 6)
         switch (mr) {
-        case 7: vd_v_kernel(7 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, mode); return;
-        case 8: vd_v_kernel(8 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, mode); return;
-        case 9: vd_v_kernel(9 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, mode); return;
-        case 10: vd_v_kernel(10 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, mode); return;
-        case 11: vd_v_kernel(11 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, mode); return;
-        case 12: vd_v_kernel(12 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, mode); return;
-        case 13: vd_v_kernel(13 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, mode); return;
-        case 14: vd_v_kernel(14 % (VD_STRIP_ROWS + 1), 1, cells, a, b, c, c_panel, mode); return;
+        case 7: vd_v_kernels(7 % (VD_STRIP_ROWS + 1), panels, cells, a, b, b_panel, c, c_panel, mode); return;
+        case 8: vd_v_kernels(8 % (VD_STRIP_ROWS + 1), panels, cells, a, b, b_panel, c, c_panel, mode); return;
+        case 9: vd_v_kernels(9 % (VD_STRIP_ROWS + 1), panels, cells, a, b, b_panel, c, c_panel, mode); return;
+        case 10: vd_v_kernels(10 % (VD_STRIP_ROWS + 1), panels, cells, a, b, b_panel, c, c_panel, mode); return;
+        case 11: vd_v_kernels(11 % (VD_STRIP_ROWS + 1), panels, cells, a, b, b_panel, c, c_panel, mode); return;
+        case 12: vd_v_kernels(12 % (VD_STRIP_ROWS + 1), panels, cells, a, b, b_panel, c, c_panel, mode); return;
+        case 13: vd_v_kernels(13 % (VD_STRIP_ROWS + 1), panels, cells, a, b, b_panel, c, c_panel, mode); return;
+        case 14: vd_v_kernels(14 % (VD_STRIP_ROWS + 1), panels, cells, a, b, b_panel, c, c_panel, mode); return;
         }
+}
+
+/* Few rows times VD_FEW_PANELS panels at once; a second row finds them in the cache. */
+static inline void vd_v_run_few(int mr, int64_t cells, const float *a, const float *b, float *c, int64_t c_panel, vd_sum_mode mode)
+{
+    for (int m = 0; m < mr; m++)
+        vd_v_kernel(1, VD_FEW_PANELS, cells, a + m * VD_STRIP_STRIDE, b, c + m * VD_PANEL_WIDTH, c_panel, mode);
 }
 
 enum {
