@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 
 from . import __version__
@@ -57,9 +56,13 @@ def parser():
     rec.add_argument("--branch", default="positive", metavar="NAME", help="a name for people (default: positive)")
     rec.add_argument("--step", type=at_least(0), default=0, help="number of the step in its schedule (default: 0)")
     rec.add_argument("--cuda", default="auto", choices=("auto", "yes", "no"), help="a run on the GPU too, with its bytes (default: auto)")
-    rec.add_argument("--module", default="ours", choices=("ours", "publisher", "sglang"),
-                     help="want the whole step of this class to equal ours, byte for byte, before anything is written; "
-                          "publisher runs code from MODEL_DIR/pipeline_moss_image.py")
+    rec.add_argument(
+        "--module",
+        default="ours",
+        choices=("ours", "publisher", "sglang"),
+        help="want the whole step of this class to equal ours, byte for byte, before anything is written; "
+        "publisher runs code from MODEL_DIR/pipeline_moss_image.py",
+    )
     rec.add_argument("--wheel", metavar="FILE", help="SGLang's wheel, for --module sglang")
     rec.add_argument("--add-runs", choices=("cuda",), help="add this run to an existing CASE_DIR; all else stays byte for byte")
     rec.add_argument("--out", metavar="DIR", help="write here instead, as if it were CASE_DIR")
@@ -88,8 +91,25 @@ def run(args):
         return
     if args.module == "sglang" and not args.wheel:
         raise recorder.CannotRecord("--module sglang: give --wheel FILE")
-    recorder.record(args.model, args.case, args.size, args.text_rows, args.text, args.t, args.seed, args.skip, args.policy, args.runs, args.branch,
-                    args.step, args.cuda, args.out, args.force, args.module, args.wheel)
+    recorder.record(
+        args.model,
+        args.case,
+        args.size,
+        args.text_rows,
+        args.text,
+        args.t,
+        args.seed,
+        args.skip,
+        args.policy,
+        args.runs,
+        args.branch,
+        args.step,
+        args.cuda,
+        args.out,
+        args.force,
+        args.module,
+        args.wheel,
+    )
 
 
 def main(argv=None):
@@ -97,7 +117,10 @@ def main(argv=None):
     try:
         run(args)
     except ModuleNotFoundError as error:
-        print(f"verdit: {args.verb} needs the Python package {error.name}: pip install 'verdit[record]', or torch, numpy and safetensors", file=sys.stderr)
+        print(
+            f"verdit: {args.verb} needs the Python package {error.name}: pip install 'verdit[record]', or torch, numpy and safetensors",
+            file=sys.stderr,
+        )
         return 4
     except Exception as error:
         name = type(error).__name__

@@ -38,9 +38,7 @@ class Adapter:
 
         hooks = [layer.register_forward_hook(keep(index)) for index, layer in enumerate(self.module.layers)]
         try:
-            velocity = self.module(
-                latents[None], torch.tensor([t], dtype=torch.float32, device=latents.device), text[None], skip_layers=tuple(skip)
-            )
+            velocity = self.module(latents[None], torch.tensor([t], dtype=torch.float32, device=latents.device), text[None], skip_layers=tuple(skip))
         finally:
             for hook in hooks:
                 hook.remove()
@@ -152,27 +150,56 @@ def _stubs():
         return name, made
 
     top = "sglang.multimodal_gen"
-    fused = ("fused_rope_rotate_half_bitexact", "fused_situ_softcap_mul_bitexact", "rmsnorm_cast_before_weight_bitexact",
-             "rmsnorm_cast_before_weight_modulate_bitexact", "rmsnorm_cast_before_weight_rope_bitexact")
-    asks = ("can_use_fused_situ_softcap_mul", "can_use_rmsnorm_cast_before_weight", "can_use_rmsnorm_cast_before_weight_modulate",
-            "can_use_rmsnorm_cast_before_weight_rope")
-    parents = ("sglang", "sglang.kernels", "sglang.kernels.ops", top, f"{top}.configs", f"{top}.configs.models", f"{top}.configs.models.dits",
-               f"{top}.runtime", f"{top}.runtime.layers", f"{top}.runtime.managers", f"{top}.runtime.managers.memory_managers",
-               f"{top}.runtime.models", f"{top}.runtime.models.dits", f"{top}.runtime.utils")
-    return dict([
-        *(module(name) for name in parents),
-        module("msgspec", Struct=_Struct),
-        module("sglang.kernels.ops.diffusion", BitExactFusionGate=_Gate, **dict.fromkeys(fused, _refuse), **dict.fromkeys(asks, _never),
-               modulate_scale_shift=lambda x, scale, shift: x * (1 + scale[:, None]) + shift[:, None],
-               residual_gate_add=lambda residual, update, gate: residual + update * gate),
-        module(f"{top}.configs.models.dits.moss_image", MOSSImageDiTConfig=object),
-        module(f"{top}.configs.models.fsdp", is_layer=None),
-        module(f"{top}.runtime.distributed", get_sp_world_size=lambda: 1, model_parallel_is_initialized=lambda: False),
-        module(f"{top}.runtime.distributed.sp_shard_utils", gather_seq=_refuse, shard_like=_refuse, shard_seq=_refuse, tail_attn_meta=_refuse),
-        module(f"{top}.runtime.layers.attention", USPAttention=_Attention),
-        module(f"{top}.runtime.layers.attention.layer", LocalAttention=_Attention),
-        module(f"{top}.runtime.managers.memory_managers.layerwise_offload", LayerwiseOffloadableModuleMixin=type("_Mixin", (), {})),
-        module(f"{top}.runtime.models.dits.base", BaseDiT=_Base),
-        module(f"{top}.runtime.platforms", AttentionBackendEnum=types.SimpleNamespace(FA=0, TORCH_SDPA=1)),
-        module(f"{top}.runtime.utils.logging_utils", init_logger=lambda name: None),
-    ])
+    fused = (
+        "fused_rope_rotate_half_bitexact",
+        "fused_situ_softcap_mul_bitexact",
+        "rmsnorm_cast_before_weight_bitexact",
+        "rmsnorm_cast_before_weight_modulate_bitexact",
+        "rmsnorm_cast_before_weight_rope_bitexact",
+    )
+    asks = (
+        "can_use_fused_situ_softcap_mul",
+        "can_use_rmsnorm_cast_before_weight",
+        "can_use_rmsnorm_cast_before_weight_modulate",
+        "can_use_rmsnorm_cast_before_weight_rope",
+    )
+    parents = (
+        "sglang",
+        "sglang.kernels",
+        "sglang.kernels.ops",
+        top,
+        f"{top}.configs",
+        f"{top}.configs.models",
+        f"{top}.configs.models.dits",
+        f"{top}.runtime",
+        f"{top}.runtime.layers",
+        f"{top}.runtime.managers",
+        f"{top}.runtime.managers.memory_managers",
+        f"{top}.runtime.models",
+        f"{top}.runtime.models.dits",
+        f"{top}.runtime.utils",
+    )
+    return dict(
+        [
+            *(module(name) for name in parents),
+            module("msgspec", Struct=_Struct),
+            module(
+                "sglang.kernels.ops.diffusion",
+                BitExactFusionGate=_Gate,
+                **dict.fromkeys(fused, _refuse),
+                **dict.fromkeys(asks, _never),
+                modulate_scale_shift=lambda x, scale, shift: x * (1 + scale[:, None]) + shift[:, None],
+                residual_gate_add=lambda residual, update, gate: residual + update * gate,
+            ),
+            module(f"{top}.configs.models.dits.moss_image", MOSSImageDiTConfig=object),
+            module(f"{top}.configs.models.fsdp", is_layer=None),
+            module(f"{top}.runtime.distributed", get_sp_world_size=lambda: 1, model_parallel_is_initialized=lambda: False),
+            module(f"{top}.runtime.distributed.sp_shard_utils", gather_seq=_refuse, shard_like=_refuse, shard_seq=_refuse, tail_attn_meta=_refuse),
+            module(f"{top}.runtime.layers.attention", USPAttention=_Attention),
+            module(f"{top}.runtime.layers.attention.layer", LocalAttention=_Attention),
+            module(f"{top}.runtime.managers.memory_managers.layerwise_offload", LayerwiseOffloadableModuleMixin=type("_Mixin", (), {})),
+            module(f"{top}.runtime.models.dits.base", BaseDiT=_Base),
+            module(f"{top}.runtime.platforms", AttentionBackendEnum=types.SimpleNamespace(FA=0, TORCH_SDPA=1)),
+            module(f"{top}.runtime.utils.logging_utils", init_logger=lambda name: None),
+        ]
+    )

@@ -59,7 +59,10 @@ def read_header(path):
         header = json.loads(file.read(length))
     header.pop("__metadata__", None)
     start = 8 + length
-    return {name: (entry["dtype"], tuple(entry["shape"]), start + entry["data_offsets"][0], start + entry["data_offsets"][1]) for name, entry in header.items()}
+    return {
+        name: (entry["dtype"], tuple(entry["shape"]), start + entry["data_offsets"][0], start + entry["data_offsets"][1])
+        for name, entry in header.items()
+    }
 
 
 def sha256(path):

@@ -1,7 +1,7 @@
 """Records a case: see docs/cases.md for what it holds.
 
-One pass over the model, stage by stage. The float32 run goes first in each stage and fixes the node's input; every reference run then computes the node
-alone from that input, and takes its own step forward as well. So only one stage's weights are in memory, whatever the model's size.
+One pass over the model, stage by stage. The float32 run goes first in each stage and fixes the node's input; every reference run then computes
+the node alone from that input, and takes its own step forward as well. So only one stage's weights are in memory, whatever the model's size.
 """
 
 import json
@@ -37,8 +37,22 @@ def say(text):
 class Run:
     """One run of the model: node by node on given inputs (`alone`), and from beginning to end (`advance`)."""
 
-    def __init__(self, name, kind, what, config, size, text_rows, policy, device="cpu", symmetry=None, fused=False, math_attention=False,
-                 reference=torch.float32, seed=0):
+    def __init__(
+        self,
+        name,
+        kind,
+        what,
+        config,
+        size,
+        text_rows,
+        policy,
+        device="cpu",
+        symmetry=None,
+        fused=False,
+        math_attention=False,
+        reference=torch.float32,
+        seed=0,
+    ):
         h, w = size
         self.name, self.kind, self.what, self.device, self.policy, self.reference = name, kind, what, device, policy, reference
         self.math, self.image_rows = math_attention, h * w
@@ -60,9 +74,13 @@ class Run:
     def load(self, raw):
         self._loaded = list(raw)
         self.model.load_state_dict(
-            {name: self.symmetry.weight(name, value).to(device=self.device, dtype=parameter_dtype(name, self.policy, self.reference))
-             for name, value in raw.items() if name != "rope.bands"},
-            strict=False, assign=True,
+            {
+                name: self.symmetry.weight(name, value).to(device=self.device, dtype=parameter_dtype(name, self.policy, self.reference))
+                for name, value in raw.items()
+                if name != "rope.bands"
+            },
+            strict=False,
+            assign=True,
         )
 
     def unload(self):
@@ -266,15 +284,29 @@ def go_through(weights, nodes, runs, inputs, policy, reference=None, recorded=No
 
 
 def run_entry(run):
-    return {"name": run.name, "kind": run.kind, "what": run.what, "device": run.device, "bytes": run.device == "cuda", "nodes": run.stats, "step": run.step}
+    return {
+        "name": run.name,
+        "kind": run.kind,
+        "what": run.what,
+        "device": run.device,
+        "bytes": run.device == "cuda",
+        "nodes": run.stats,
+        "step": run.step,
+    }
 
 
 def versions(cuda):
     import safetensors
 
-    found = {"verdit": __version__, "torch": torch.__version__, "python": platform.python_version(), "numpy": np.__version__,
-             "safetensors": safetensors.__version__,
-             "device": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}", "threads": torch.get_num_threads()}
+    found = {
+        "verdit": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "safetensors": safetensors.__version__,
+        "device": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "threads": torch.get_num_threads(),
+    }
     if cuda:
         found |= {"device": torch.cuda.get_device_name(0), "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
     return found
@@ -299,7 +331,11 @@ class Folder:
             raise CannotRecord(f"{path}: is a link: give the folder itself")
         if os.path.exists(self.path) and not replace:
             raise CannotRecord(f"{path}: exists: give --force to replace it")
-        if os.path.exists(self.path) and not os.path.isfile(os.path.join(self.path, "case.json")) and (not os.path.isdir(self.path) or os.listdir(self.path)):
+        if (
+            os.path.exists(self.path)
+            and not os.path.isfile(os.path.join(self.path, "case.json"))
+            and (not os.path.isdir(self.path) or os.listdir(self.path))
+        ):
             raise CannotRecord(f"{path}: exists and is no case: it is not replaced")
 
     def __enter__(self):
@@ -361,8 +397,25 @@ def settle():
 # ---- What is called ----
 
 
-def record(model_dir, case_dir, size=(8, 12), text_rows=40, text_file=None, t=910.0, seed=1, skip=(), policy="bf16", runs=8, branch="positive", step=0,
-           cuda="auto", out=None, force=False, module="ours", wheel=None):
+def record(
+    model_dir,
+    case_dir,
+    size=(8, 12),
+    text_rows=40,
+    text_file=None,
+    t=910.0,
+    seed=1,
+    skip=(),
+    policy="bf16",
+    runs=8,
+    branch="positive",
+    step=0,
+    cuda="auto",
+    out=None,
+    force=False,
+    module="ours",
+    wheel=None,
+):
     """Records a case into `case_dir` (or into `out`, as if it were case_dir). Returns case.json's content."""
     settle()
     if policy not in POLICIES:
@@ -392,11 +445,26 @@ def record(model_dir, case_dir, size=(8, 12), text_rows=40, text_file=None, t=91
     if module != "ours":
         found["module"] = check_module(module, wheel, weights, inputs, skip, policy, made[0], h, w)
     case = {
-        "schema": "verdit-case/1", "family": "moss_image", "config": config.to_dict(),
-        "model": {"path": os.path.relpath(os.path.realpath(weights.folder), os.path.realpath(case_dir)).replace(os.sep, "/"), "weights": weights.hashes()},
-        "branch": branch, "step": step, "sigma": t.item() / 1000, "t": t.item(), "latent_size": [h, w], "text_rows": len(text), "skip": list(skip),
-        "seed": seed, "policy": policy, "versions": found, "files": {},
-        "nodes": [{"name": name, "rows": rows, "cols": cols} for name, rows, cols in nodes], "runs": [run_entry(run) for run in made],
+        "schema": "verdit-case/1",
+        "family": "moss_image",
+        "config": config.to_dict(),
+        "model": {
+            "path": os.path.relpath(os.path.realpath(weights.folder), os.path.realpath(case_dir)).replace(os.sep, "/"),
+            "weights": weights.hashes(),
+        },
+        "branch": branch,
+        "step": step,
+        "sigma": t.item() / 1000,
+        "t": t.item(),
+        "latent_size": [h, w],
+        "text_rows": len(text),
+        "skip": list(skip),
+        "seed": seed,
+        "policy": policy,
+        "versions": found,
+        "files": {},
+        "nodes": [{"name": name, "rows": rows, "cols": cols} for name, rows, cols in nodes],
+        "runs": [run_entry(run) for run in made],
     }
     with folder as aside:
         for name, content in (("inputs", inputs), ("nodes", tensors), ("runs", {key: value for run in made for key, value in run.out.items()})):
@@ -421,7 +489,9 @@ def check_module(module, wheel, weights, inputs, skip, policy, run, h, w):
     ours = run.velocity().float().transpose(0, 1).reshape(-1, h, w)
     if not torch.equal(velocity.float(), ours):
         different = int((velocity.float() != ours).sum())
-        raise CannotRecord(f"{adapter.name}: {different} of {ours.numel()} velocities differ from ours on the same CPU: this class has other rounding points")
+        raise CannotRecord(
+            f"{adapter.name}: {different} of {ours.numel()} velocities differ from ours on the same CPU: this class has other rounding points"
+        )
     return f"{adapter.name}: the whole step equals ours byte for byte"
 
 

@@ -59,8 +59,10 @@ class Weights:
             if name in wanted and (shape := self._open[file].get_slice(name).get_shape()) != wanted[name]
         ]
         if missing or extra or wrong:
-            raise BadModel(f"{self.folder}: the tensors are not MOSS-Image's for its config.json: missing {missing[:8]}, not known {extra[:8]}, "
-                           f"other shape {wrong[:8]} ({len(missing)}, {len(extra)}, {len(wrong)} in all)")
+            raise BadModel(
+                f"{self.folder}: the tensors are not MOSS-Image's for its config.json: missing {missing[:8]}, not known {extra[:8]}, "
+                f"other shape {wrong[:8]} ({len(missing)}, {len(extra)}, {len(wrong)} in all)"
+            )
 
     def stage(self, prefixes):
         """{name: tensor} of the tensors whose names begin with one of `prefixes`."""

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from conftest import ROOT, SMALL
 from safetensors.torch import load_file
 
+from conftest import ROOT, SMALL
 from verdit import moss_image, recorder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")

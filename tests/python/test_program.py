@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 import torch
-from conftest import ROOT, SMALL, bf16
 from safetensors.torch import load_file
 
+from conftest import ROOT, SMALL, bf16
 from verdit import files, moss_image, recorder, synth
 
 INSIDE = ("a", "q", "k", "v", "q_rot", "k_rot", "att", "o", "mid", "b", "ug", "situ", "down")
@@ -137,8 +137,8 @@ def test_every_node_is_there_with_its_type(taps, policy):
 
 
 def test_elementwise_nodes_are_torchs_bytes(node):
-    """Residuals, and SiTU over bf16: every byte, on any CPU. Norms, and SiTU rounded once: but for rsqrt, tanh and exp, whose last place a GPU and a CPU
-    round differently; bf16 rarely shows it."""
+    """Residuals, and SiTU over bf16: every byte, on any CPU. Norms, and SiTU rounded once: but for rsqrt, tanh and exp, whose last place a GPU
+    and a CPU round differently; bf16 rarely shows it."""
     exact, near = ["situ"], ["a", "b", "q_rot", "k_rot"]
     if node.policy == "f32-situ":
         exact, near = [], [*near, "situ"]
@@ -171,7 +171,7 @@ def test_products_are_as_near_to_float64_as_torchs(node):
     for name in names:
         exact = node(name, "reference")
         ours, torchs = rows_error(node.ours(name), exact), rows_error(node(name, node.policy), exact)
-        for mine, theirs in zip(ours, torchs):
+        for mine, theirs in zip(ours, torchs, strict=True):
             assert mine <= max(1.25 * theirs, 3e-6), (name, ours, torchs)
 
 

@@ -5,9 +5,9 @@ import subprocess
 
 import numpy as np
 import torch
-from conftest import SMALL
 from safetensors import safe_open
 
+from conftest import SMALL
 from verdit import files, synth
 
 
@@ -33,13 +33,20 @@ def test_massive_channels_and_gates():
 
 
 def test_rounding_is_torchs():
-    x = np.concatenate([synth.values("round", 100000, 1).astype(np.float32) * np.float32(1.0009765625), np.float32([0, -0.0, 1.00390625, 1.01171875, 3e38])])
+    x = np.concatenate(
+        [synth.values("round", 100000, 1).astype(np.float32) * np.float32(1.0009765625), np.float32([0, -0.0, 1.00390625, 1.01171875, 3e38])]
+    )
     ours = torch.from_numpy(synth.to_bf16(x)).view(torch.bfloat16)
     assert torch.equal(ours, torch.from_numpy(x).to(torch.bfloat16))
 
 
 def test_chunks_do_not_show(monkeypatch):
-    names = {"video_embedder.bias": (300,), "shared_block_modulation.bias": (1536,), "layers.0.norm1.weight": (300,), "video_embedder.weight": (300, 16)}
+    names = {
+        "video_embedder.bias": (300,),
+        "shared_block_modulation.bias": (1536,),
+        "layers.0.norm1.weight": (300,),
+        "video_embedder.weight": (300, 16),
+    }
     whole = {name: synth.tensor(name, shape, 3) for name, shape in names.items()}
     monkeypatch.setattr(synth, "CHUNK", 37)
     for name, shape in names.items():
@@ -58,8 +65,27 @@ def test_the_embedded_model_is_seed_1():
 def test_the_programs_bytes(program, tmp_path):
     """`verdit synth` makes the same folder, tensor by tensor, and the same inputs."""
     request = tmp_path / "in.safetensors"
-    subprocess.run([program, "synth", tmp_path / "c", "--shape", "small", "--seed", "7", "--inputs", request, "--latents", "3x5", "--text-rows", "9", "--t", "910"],
-                   check=True, capture_output=True)
+    subprocess.run(
+        [
+            program,
+            "synth",
+            tmp_path / "c",
+            "--shape",
+            "small",
+            "--seed",
+            "7",
+            "--inputs",
+            request,
+            "--latents",
+            "3x5",
+            "--text-rows",
+            "9",
+            "--t",
+            "910",
+        ],
+        check=True,
+        capture_output=True,
+    )
     path = next((tmp_path / "c").rglob("config.json"))
     config = {key: value for key, value in json.loads(path.read_text()).items() if not key.startswith("_")}
     synth.write_folder(tmp_path / "py", config, 7)
