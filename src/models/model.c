@@ -51,6 +51,7 @@ bool vd_match_find(const char *name, vd_match *out)
 vd_status vd_model_open(vd_context *ctx, const char *path, vd_model **out)
 {
     *out = NULL;
+    vd_clear_error(ctx);
     vd_model *model = vd_alloc(ctx, sizeof *model, "the model");
     if (!model)
         return ctx->status;

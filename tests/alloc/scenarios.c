@@ -210,6 +210,69 @@ static vd_status prepare_wrong_model(vd_context *ctx, const char *inputs)
     return status == VD_OK ? write_tensors(ctx, file) : status;
 }
 
+/* A run with its receipt, from the request below `inputs` to `folder`. */
+static vd_status run_to(vd_context *ctx, const char *inputs, const char *folder)
+{
+    char              model[PATH_ROOM], input[PATH_ROOM], output[PATH_ROOM];
+    const char *const from = path_in(input, inputs, "request.safetensors"), *const to = path_in(output, folder, "run.safetensors");
+    vd_run_options    options;
+    vd_run_options_init(&options);
+    options.model        = path_in(model, inputs, "model");
+    options.inputs       = &from;
+    options.outputs      = &to;
+    options.count        = 1;
+    options.forward.taps = "x.*";
+    options.command      = "a test's";
+    return vd_run(ctx, &options);
+}
+
+static vd_status run_with_receipt(vd_context *ctx, const char *inputs, const char *out) { return run_to(ctx, inputs, out); }
+
+static vd_status prepare_receipt(vd_context *ctx, const char *inputs)
+{
+    const vd_status status = prepare_model(ctx, inputs);
+    return status == VD_OK ? run_to(ctx, inputs, inputs) : status;
+}
+
+static vd_status verify_receipt(vd_context *ctx, const char *inputs, const char *out)
+{
+    (void)out;
+    char              path[PATH_ROOM];
+    vd_verify_options options;
+    vd_verify_result *result = NULL;
+    vd_status         status = VD_OK;
+    vd_verify_options_init(&options);
+    for (int audit = 0; audit < 2 && status == VD_OK; audit++) {
+        options.audit = audit == 1;
+        status        = vd_verify(ctx, path_in(path, inputs, "run.safetensors.receipt.json"), &options, &result);
+        vd_verify_result_free(ctx, result);
+        result = NULL;
+    }
+    return status;
+}
+
+static vd_status run_operation(vd_context *ctx, const char *inputs, const char *out)
+{
+    (void)inputs, (void)out;
+    uint16_t         x[2 * 48] = {0}, w[3 * 48] = {0}, y[2 * 3];
+    const vd_tensor  tensors[2] = {{.name = "x", .type = VD_BF16, .rank = 2, .shape = {2, 48}, .data = x}, {.name = "w", .type = VD_BF16, .rank = 2, .shape = {3, 48}, .data = w}};
+    vd_tensor        result     = {.data = y};
+    char             contract[32];
+    vd_op_options    options;
+    vd_op_options_init(&options);
+    return vd_op_run(ctx, "linear", &options, tensors, 2, &result, contract);
+}
+
+/* Three shards and an index. */
+static vd_status open_shards(vd_context *ctx, const char *inputs, const char *out)
+{
+    (void)inputs, (void)out;
+    vd_model       *model  = NULL;
+    const vd_status status = vd_model_open(ctx, TEST_DATA "/hostile/base/moss_sharded", &model);
+    vd_model_close(ctx, model);
+    return status;
+}
+
 const scenario scenarios[] = {
     {"open", open_and_close, NULL},
     {"hash", hash_bytes, NULL},
@@ -218,9 +281,13 @@ const scenario scenarios[] = {
     {"files", list_and_read, prepare_document},
     {"tensors", copy_tensors, prepare_tensors},
     {"synth", write_model, NULL},
+    {"shards", open_shards, NULL},
     {"wrong-model", open_wrong_model, prepare_wrong_model},
     {"plan", plan_memory, prepare_model},
     {"forward", forward_bf16, prepare_model},
     {"forward-f32", forward_f32, prepare_model},
+    {"run", run_with_receipt, prepare_model},
+    {"verify", verify_receipt, prepare_receipt},
+    {"operation", run_operation, NULL},
 };
 const int scenario_count = sizeof scenarios / sizeof *scenarios;
