@@ -25,6 +25,7 @@ typedef struct vd_attn_job {
     int64_t             rows;       /* queries of a task */
     int64_t             columns;    /* panels of o's columns */
     int64_t             key_floats; /* of a panel of keys */
+    float               scale;
     int64_t             bytes;
     char               *scratch;
 } vd_attn_job;
@@ -80,26 +81,30 @@ static inline float vd_v_weigh(const vd_attn_task *t, int64_t row, int64_t m, in
     float         *weights = t->weights + m * VD_P_STRIDE, *strip = t->p + m * VD_STRIP_STRIDE;
     const float    top = t->top[row];
     vd_vf          most = vd_vf_set1(top);
-    for (int64_t j = 0; j < keys; j += VD_W) {
+    for (int64_t j = 0; j < (keys + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH * VD_PANEL_WIDTH; j += VD_W) {
         const vd_vf s = vd_vf_load(t->scores + (j / VD_PANEL_WIDTH * VD_STRIP_ROWS + m) * VD_PANEL_WIDTH + j % VD_PANEL_WIDTH);
         vd_vf       x = vd_vf_mul(s, vd_vf_set1(scale));
         vd_vf_store(weights + j, x);
         if (keys - j < VD_W) /* keys beyond the end are no maximum */
-            x = vd_vf_select(vd_vm_below((int)(keys - j)), x, vd_vf_set1(top));
+            x = vd_vf_select(vd_vm_below((int)vd_max(0, keys - j)), x, vd_vf_set1(top));
         most = vd_vf_max(x, most); /* a NaN is no maximum */
     }
     const float now = vd_vf_max_lane(most);
-    for (int64_t j = 0; j < keys; j += VD_W) {
-        vd_vf p = vd_v_ex2(vd_vf_sub(vd_vf_load(weights + j), vd_vf_set1(now)));
-        if (keys - j < VD_W)
-            p = vd_vf_select(vd_vm_below((int)(keys - j)), p, vd_vf_zero());
-        vd_vf_store(weights + j, p);
-        if (kind == VD_CELLS_F32)
-            vd_vf_store(strip + j, p);
-        else if (kind == VD_CELLS_SWAPPED)
-            vd_vf_store(strip + j, vd_vf_swap_pairs(vd_v_round_bf16(p)));
-        else
-            vd_vf_store_high((uint16_t *)(void *)strip + j, vd_v_round_bf16(p));
+    for (int64_t j = 0; j < keys; j += 2 * VD_W) { /* scores beyond the end are those of zero keys: finite */
+        vd_vf p[2];
+        vd_v_ex2_weights(vd_vf_sub(vd_vf_load(weights + j), vd_vf_set1(now)), vd_vf_sub(vd_vf_load(weights + j + VD_W), vd_vf_set1(now)), &p[0], &p[1]);
+        for (int v = 0; v < 2; v++) {
+            const int64_t at = j + v * VD_W;
+            if (keys - at < VD_W)
+                p[v] = vd_vf_select(vd_vm_below((int)vd_max(0, keys - at)), p[v], vd_vf_zero());
+            vd_vf_store(weights + at, p[v]);
+            if (kind == VD_CELLS_F32)
+                vd_vf_store(strip + at, p[v]);
+            else if (kind == VD_CELLS_SWAPPED)
+                vd_vf_store(strip + at, vd_vf_swap_pairs(vd_v_round_bf16(p[v])));
+            else
+                vd_vf_store_high((uint16_t *)(void *)strip + at, vd_v_round_bf16(p[v]));
+        }
     }
     t->top[row] = now;
     return top == now && fabsf(now) < INFINITY ? 1.0f : vd_ex2(top - now);
@@ -121,10 +126,9 @@ static inline void vd_v_add_lanes(const float *a, const float *b, int64_t keys, 
 
 static __attribute__((noinline)) void vd_v_softmax(const vd_attn_task *t, int64_t row, int64_t mr, int64_t keys, bool first)
 {
-    const float scale = vd_attention_scale(t->job->op->d);
     float       alpha[VD_STRIP_ROWS + 1];
     for (int64_t m = 0; m < mr; m++)
-        alpha[m] = vd_v_weigh(t, row + m, m, keys, scale);
+        alpha[m] = vd_v_weigh(t, row + m, m, keys, t->job->scale);
     for (int64_t m = 0; m < mr; m += 2) {
         const int64_t other = m + 1 < mr ? m + 1 : m;
         __m128        lanes[2];
@@ -240,6 +244,7 @@ static inline vd_attn_job vd_v_plan_attention(const vd_attention *op, int thread
 {
     vd_attn_job job = {.op = op, .cells = op->order == VD_ATTN_K128_F32 ? VD_CELLS_F32 : native ? VD_CELLS_PAIRS : VD_CELLS_SWAPPED};
     job.flush   = job.cells == VD_CELLS_SWAPPED;
+    job.scale   = vd_attention_scale(op->d);
     job.columns = (op->d + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH;
     job.key_floats = (vd_cells_count(job.cells, op->d) + VD_W - 1) / VD_W * VD_W * VD_PANEL_WIDTH;
     /* equal ranges of queries, of at most VD_ATTN_ROWS; fewer where threads would idle */

@@ -38,6 +38,11 @@ static inline vd_vi vd_vi_sar(vd_vi a, int n) { return _mm256_srai_epi32(a, n); 
 static inline vd_vi vd_vi_shl16(vd_vi a, int n) { return _mm256_slli_epi16(a, n); }
 static inline vd_vi vd_vi_shr16(vd_vi a, int n) { return _mm256_srli_epi16(a, n); }
 static inline vd_vi vd_vi_sar16(vd_vi a, int n) { return _mm256_srai_epi16(a, n); }
+/* two vectors of numbers below 2^16 as one of halves, and back */
+static inline vd_vi vd_vi_pack16(vd_vi a, vd_vi b) { return _mm256_packus_epi32(a, b); }
+static inline vd_vi vd_vi_first16(vd_vi a) { return _mm256_unpacklo_epi16(a, _mm256_setzero_si256()); }
+static inline vd_vi vd_vi_second16(vd_vi a) { return _mm256_unpackhi_epi16(a, _mm256_setzero_si256()); }
+static inline vd_vi vd_vi_mul16(vd_vi a, vd_vi b) { return _mm256_mullo_epi16(a, b); }
 static inline vd_vi vd_vi_add16(vd_vi a, vd_vi b) { return _mm256_add_epi16(a, b); }
 /* low·low + high·high of signed halves */
 static inline vd_vi vd_vi_dot16(vd_vi a, vd_vi b) { return _mm256_madd_epi16(a, b); }
@@ -52,6 +57,8 @@ static inline vd_vm vd_vf_ge(vd_vf a, vd_vf b) { return _mm256_cmp_ps(a, b, _CMP
 static inline vd_vm vd_vf_is_nan(vd_vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 static inline vd_vm vd_vi_gt(vd_vi a, vd_vi b) { return _mm256_castsi256_ps(_mm256_cmpgt_epi32(a, b)); }
 static inline vd_vm vd_vi_eq(vd_vi a, vd_vi b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }
+/* -1 where equal, else 0, as integers */
+static inline vd_vi vd_vi_eq_bits(vd_vi a, vd_vi b) { return _mm256_cmpeq_epi32(a, b); }
 static inline vd_vf vd_vf_select(vd_vm m, vd_vf yes, vd_vf no) { return _mm256_blendv_ps(no, yes, m); }
 static inline vd_vi vd_vi_select(vd_vm m, vd_vi yes, vd_vi no)
 {

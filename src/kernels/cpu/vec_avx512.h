@@ -40,6 +40,11 @@ static inline vd_vi vd_vi_sar(vd_vi a, int n) { return (vd_vi)((vd_i32x16)a >> n
 static inline vd_vi vd_vi_shl16(vd_vi a, int n) { return (vd_vi)((vd_u16x32)a << n); }
 static inline vd_vi vd_vi_shr16(vd_vi a, int n) { return (vd_vi)((vd_u16x32)a >> n); }
 static inline vd_vi vd_vi_sar16(vd_vi a, int n) { return (vd_vi)((vd_i16x32)a >> n); }
+/* two vectors of numbers below 2^16 as one of halves, and back */
+static inline vd_vi vd_vi_pack16(vd_vi a, vd_vi b) { return _mm512_packus_epi32(a, b); }
+static inline vd_vi vd_vi_first16(vd_vi a) { return _mm512_unpacklo_epi16(a, _mm512_setzero_si512()); }
+static inline vd_vi vd_vi_second16(vd_vi a) { return _mm512_unpackhi_epi16(a, _mm512_setzero_si512()); }
+static inline vd_vi vd_vi_mul16(vd_vi a, vd_vi b) { return _mm512_mullo_epi16(a, b); }
 static inline vd_vi vd_vi_add16(vd_vi a, vd_vi b) { return _mm512_add_epi16(a, b); }
 static inline vd_vi vd_vi_dot16(vd_vi a, vd_vi b) { return _mm512_madd_epi16(a, b); }
 
@@ -53,6 +58,7 @@ static inline vd_vm vd_vf_ge(vd_vf a, vd_vf b) { return _mm512_cmp_ps_mask(a, b,
 static inline vd_vm vd_vf_is_nan(vd_vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 static inline vd_vm vd_vi_gt(vd_vi a, vd_vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
 static inline vd_vm vd_vi_eq(vd_vi a, vd_vi b) { return _mm512_cmpeq_epi32_mask(a, b); }
+static inline vd_vi vd_vi_eq_bits(vd_vi a, vd_vi b) { return _mm512_movm_epi32(_mm512_cmpeq_epi32_mask(a, b)); }
 static inline vd_vf vd_vf_select(vd_vm m, vd_vf yes, vd_vf no) { return _mm512_mask_blend_ps(m, no, yes); }
 static inline vd_vi vd_vi_select(vd_vm m, vd_vi yes, vd_vi no) { return _mm512_mask_blend_epi32(m, no, yes); }
 

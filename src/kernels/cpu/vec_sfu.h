@@ -53,6 +53,49 @@ static inline vd_vf vd_v_ex2(vd_vf x)
     return vd_vf_select(vd_vf_is_nan(x), vd_v_nan(), y);
 }
 
+/* The squarer for two vectors, in halves of one. */
+static inline void vd_v_sfu_square_two(vd_vi x0, vd_vi x1, vd_vi *s0, vd_vi *s1)
+{
+    const vd_vi mask = vd_vi_set1(255);
+    const vd_vi h = vd_vi_pack16(vd_vi_shr(x0, 10), vd_vi_shr(x1, 10));
+    const vd_vi l = vd_vi_pack16(vd_vi_and(vd_vi_shr(x0, 2), mask), vd_vi_and(vd_vi_shr(x1, 2), mask));
+    vd_vi       s = vd_vi_mul16(h, vd_vi_add16(h, h));
+    s = vd_vi_add16(s, vd_vi_and(vd_vi_sar16(vd_vi_shl16(h, 15), 15), vd_vi_shr16(l, 6)));
+    s = vd_vi_add16(s, vd_vi_and(vd_vi_sar16(vd_vi_shl16(h, 14), 15), vd_vi_shr16(l, 5)));
+    s = vd_vi_add16(s, vd_vi_and(vd_vi_sar16(vd_vi_shl16(h, 13), 15), vd_vi_shr16(l, 4)));
+    s = vd_vi_add16(s, vd_vi_and(vd_vi_sar16(vd_vi_shl16(h, 12), 15), vd_vi_shr16(l, 3)));
+    s = vd_vi_add16(s, vd_vi_and(vd_vi_sar16(vd_vi_shl16(h, 11), 15), vd_vi_shr16(l, 2)));
+    s = vd_vi_add16(s, vd_vi_and(vd_vi_sar16(vd_vi_shl16(h, 10), 15), vd_vi_shr16(l, 1)));
+    s = vd_vi_add16(s, vd_vi_and(vd_vi_sar16(vd_vi_shl16(h, 9), 15), l));
+    *s0 = vd_vi_first16(s);
+    *s1 = vd_vi_second16(s);
+}
+
+/* q of the law for x <= 0, -Inf or NaN: x·2^23 cut, one less where it is no whole number of 2^23 */
+static inline vd_vi vd_v_ex2_fixed(vd_vf x)
+{
+    const vd_vi m = vd_vf_truncate(vd_vf_mul(vd_vf_max(x, vd_vf_set1(-127.0f)), vd_vf_set1(8388608.0f)));
+    return vd_vi_sub(vd_vi_sub(m, vd_vi_set1(1)), vd_vi_eq_bits(vd_vi_shl(m, 9), vd_vi_set1(0)));
+}
+
+static inline vd_vf vd_v_ex2_join(vd_vf x, vd_vi q, vd_vi r, vd_vi s)
+{
+    const vd_vi t = vd_v_law(vd_sfu_ex2_rows, vd_vi_and(vd_vi_shr(q, 17), vd_vi_set1(63)), r, s, 1, 30690);
+    const vd_vi y = vd_vi_add(vd_vi_shl(vd_vi_sar(q, 23), 23), vd_vi_add(t, vd_vi_set1(126 << 23)));
+    return vd_vf_select(vd_vf_ge(x, vd_vf_set1(-126.0f)), vd_vi_float(y), vd_vf_select(vd_vf_is_nan(x), x, vd_vf_zero()));
+}
+
+/* ex2 of numbers <= 0, of -Inf and of NaN, two vectors at once: the weights of a softmax. A NaN stays some NaN. */
+static inline void vd_v_ex2_weights(vd_vf x0, vd_vf x1, vd_vf *y0, vd_vf *y1)
+{
+    const vd_vi q0 = vd_v_ex2_fixed(x0), q1 = vd_v_ex2_fixed(x1), fraction = vd_vi_set1(0x1FFFF);
+    const vd_vi r0 = vd_vi_and(q0, fraction), r1 = vd_vi_and(q1, fraction);
+    vd_vi       s0, s1;
+    vd_v_sfu_square_two(r0, r1, &s0, &s1);
+    *y0 = vd_v_ex2_join(x0, q0, r0, s0);
+    *y1 = vd_v_ex2_join(x1, q1, r1, s1);
+}
+
 static inline vd_vf vd_v_rcp(vd_vf x)
 {
     const vd_vi u = vd_vf_bits(x), sign = vd_vi_and(u, vd_vi_set1(INT32_MIN)), magnitude = vd_vi_and(u, vd_vi_set1(0x7FFFFFFF));
