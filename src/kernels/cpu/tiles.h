@@ -7,8 +7,6 @@
 enum {
     VD_TILE_ROWS    = 3,  /* rows (of x, or queries) of one block */
     VD_TILE_CELLS   = 7,  /* rows x steps of 16 that lie prepared at once */
-    VD_STAGE_RUN    = 48, /* one row: numbers of each weight row that are copied at once */
-    VD_STAGE_PIECE  = 32, /* and by one step */
     VD_TILE_OUTPUTS = 128, /* outputs of one task */
     VD_FMA_CELLS    = 512, /* fma linear: cells of k that lie prepared at once; room for fold512's leaf */
     VD_FMA_BLOCK    = 10,  /* those of them that are used where the order leaves it open; even */
@@ -21,8 +19,6 @@ enum {
 enum {
     VD_TILE_ROWS    = 64,
     VD_TILE_CELLS   = 2048, /* 128 bytes each: 256 KiB, half of a small second-level cache */
-    VD_STAGE_RUN    = 1024, /* times VD_PANEL and 2 buffers: 128 or 256 KiB */
-    VD_STAGE_PIECE  = 512,
     VD_TILE_OUTPUTS = 1024,
     VD_FMA_CELLS    = 512,
     VD_FMA_BLOCK    = 512,

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/vec_sfu.h"
 
-#include "kernels/cpu/replay/step_avx2.h"
+#include "kernels/cpu/replay/single_avx2.h"
 
 #include "kernels/cpu/replay/linear.h"
 

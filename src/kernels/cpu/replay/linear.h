@@ -1,5 +1,5 @@
 /* The linear layer in the tc16 orders: blocks of rows x groups of panels are tasks; inside a task, blocks of K, then panels, steps, rows.
- * Include vec_*.h, vec_sfu.h and step_*.h first. */
+ * Include vec_*.h, vec_sfu.h, step_*.h and single_*.h first. */
 #ifndef VD_REPLAY_LINEAR_H
 #define VD_REPLAY_LINEAR_H
 
@@ -89,7 +89,7 @@ typedef struct vd_linear_job {
 typedef struct vd_linear_worker {
     vd_row_step     *steps;  /* [block_steps, rows] and one more */
     vd_row          *row;    /* [rows] */
-    vd_panel_step   *panel;
+    vd_panel_step   *panel;  /* two steps */
     vd_careful_step *careful;
     float           *sum[VD_SUMS];      /* [group, rows, VD_PANEL] each */
     float           *careful_sum[VD_SUMS]; /* [rows, VD_PANEL] each */
@@ -107,7 +107,7 @@ static inline int64_t vd_lay_out_worker(const vd_linear_job *job, char *base, vd
     const int64_t plane = 4 * job->rows * VD_PANEL;
     w->steps   = vd_carve(base, &used, (job->block_steps * job->rows + 1) * (int64_t)sizeof(vd_row_step));
     w->row     = vd_carve(base, &used, job->rows * (int64_t)sizeof(vd_row));
-    w->panel   = vd_carve(base, &used, sizeof(vd_panel_step));
+    w->panel   = vd_carve(base, &used, 2 * sizeof(vd_panel_step));
     w->careful = vd_carve(base, &used, sizeof(vd_careful_step));
     w->out     = vd_carve(base, &used, plane);
     w->low     = vd_carve(base, &used, 4 * job->rows * VD_W);
@@ -124,7 +124,7 @@ static inline vd_linear_job vd_plan_linear(const vd_linear *op, int threads)
 {
     vd_linear_job job = {.op = op, .leaves = vd_cut_leaves(op)};
     job.rows          = vd_max(1, vd_min(op->m, VD_TILE_ROWS));
-    job.block_steps   = vd_max(1, vd_min(vd_min(VD_TILE_CELLS / job.rows, VD_TILE_STEPS), job.leaves.steps));
+    job.block_steps   = vd_max(1, vd_min(VD_TILE_CELLS / job.rows, job.leaves.steps));
     job.row_blocks    = (op->m + job.rows - 1) / job.rows;
     job.panels        = (op->n + VD_PANEL - 1) / VD_PANEL;
     /* several tasks a thread, so that none waits long for the last */
@@ -187,25 +187,55 @@ static inline void vd_prepare_rows(const vd_linear_job *job, vd_linear_worker *w
     }
 }
 
+/* Steps of one panel for all rows of the block: `steps` whole ones, or one of `count`. */
+static inline uint32_t vd_run_steps(const vd_panel_source *source, const vd_panel_source *next, int64_t k, int64_t count, int64_t steps,
+                                    const vd_linear_worker *w, const vd_row_step *row, float *c)
+{
+    uint32_t any = 0;
+    for (int64_t i = 0; i < steps; i++, row += w->row_count) {
+        const bool two = source->outputs == VD_PANEL && count == VD_STEP && i + 1 < steps;
+        if (next)
+            vd_prefetch_two_steps(next, k + i * VD_STEP);
+        if (!two) {
+            any |= vd_gather_panel_step(source, k + i * VD_STEP, count, w->panel);
+            vd_run_step(w->panel, row, c, w->low, w->row_count);
+            continue;
+        }
+        any |= vd_gather_two_steps(source, k + i * VD_STEP, w->panel);
+        vd_run_step(w->panel, row, c, w->low, w->row_count);
+        i++, row += w->row_count;
+        vd_run_step(w->panel + 1, row, c, w->low, w->row_count);
+    }
+    return any;
+}
+
 static inline void vd_run_panel(const vd_linear_job *job, vd_linear_worker *w, int64_t slot, int64_t first, int64_t last, int down)
 {
     const vd_panel_source source = vd_find_panel(job->op, w->first_panel + slot, down);
-    const bool            more   = w->first_panel + slot + 1 < job->panels;
+    const bool            whole  = source.outputs == VD_PANEL, more = w->first_panel + slot + 1 < job->panels;
     const vd_panel_source next   = vd_find_panel(job->op, w->first_panel + slot + more, 0);
-    const int64_t         plane  = job->rows * VD_PANEL;
+    const int64_t         at     = slot * job->rows * VD_PANEL;
+    const vd_row_step    *row    = w->steps;
     uint32_t              any    = 0;
+    vd_step_at            s      = vd_find_step(&job->leaves, first);
     vd_reset_low(w->low, w->row_count);
-    vd_step_at s = vd_find_step(&job->leaves, first);
-    for (int64_t i = first; i < last; i++, vd_next_step(&job->leaves, &s)) {
-        if (more && next.outputs == VD_PANEL)
-            vd_prefetch_panel_step(&next, s.k);
-        any |= vd_gather_panel_step(&source, s.k, s.count, w->panel);
-        vd_run_step(w->panel, w->steps + (i - first) * w->row_count, w->sum[0] + slot * plane, w->low, w->row_count);
+    for (int64_t left = last - first; left > 0;) {
+        /* whole steps before the end of the leaf, or the one that is not */
+        const int64_t steps = vd_max(1, vd_min(left, (s.end - s.k) / VD_STEP));
+        if (whole && s.count == VD_STEP && w->row_count == 1 && !down)
+            any |= vd_run_single(&source, s.k, steps, row, w->sum[0] + at, w->low);
+        else
+            any |= vd_run_steps(&source, more ? &next : NULL, s.k, s.count, steps, w, row, w->sum[0] + at);
+        row += steps * w->row_count;
+        left -= steps;
+        s.k += (steps - 1) * VD_STEP;
+        vd_measure_step(&s);
         if (job->leaves.folded && s.ends_leaf) {
             vd_mode_set(VD_MODE_NEAREST);
-            vd_end_leaf(&job->leaves, s.leaf, w->sum, slot * plane, w->row_count * VD_PANEL);
+            vd_end_leaf(&job->leaves, s.leaf, w->sum, at, w->row_count * VD_PANEL);
             vd_mode_set(VD_MODE_FLUSH);
         }
+        vd_next_step(&job->leaves, &s);
     }
     vd_note_low(w->low, w->row_count, w->left + slot * job->rows);
     w->large[slot] |= (any & VD_TWO_OR_MORE) != 0;

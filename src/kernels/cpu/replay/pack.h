@@ -66,29 +66,37 @@ static inline __m256i vd_scale_down(__m256i w, int down)
     return _mm256_andnot_si256(gone, _mm256_or_si256(less, rest));
 }
 
-/* 4 k-pairs of 8 outputs: half (0 or 1) of a step. r: the eight outputs' numbers. Returns the or of them all, before the scaling. */
-static inline __m256i vd_transpose_pairs(const char *const r[8], int half, int down, uint32_t *pairs)
+/* A step of eight outputs, `bytes` apart, as eight vectors of k-pairs. Returns the or of all numbers. */
+__attribute__((always_inline)) static inline __m256i vd_transpose_eight(const char *w, int64_t bytes, __m256i p[8])
 {
-    const __m256i a0 = _mm256_loadu2_m128i((const __m128i *)(const void *)r[4] + half, (const __m128i *)(const void *)r[0] + half);
-    const __m256i a1 = _mm256_loadu2_m128i((const __m128i *)(const void *)r[5] + half, (const __m128i *)(const void *)r[1] + half);
-    const __m256i a2 = _mm256_loadu2_m128i((const __m128i *)(const void *)r[6] + half, (const __m128i *)(const void *)r[2] + half);
-    const __m256i a3 = _mm256_loadu2_m128i((const __m128i *)(const void *)r[7] + half, (const __m128i *)(const void *)r[3] + half);
-    const __m256i u0 = _mm256_unpacklo_epi32(a0, a1), u1 = _mm256_unpackhi_epi32(a0, a1);
-    const __m256i u2 = _mm256_unpacklo_epi32(a2, a3), u3 = _mm256_unpackhi_epi32(a2, a3);
-    __m256i       p0 = _mm256_unpacklo_epi64(u0, u2), p1 = _mm256_unpackhi_epi64(u0, u2);
-    __m256i       p2 = _mm256_unpacklo_epi64(u1, u3), p3 = _mm256_unpackhi_epi64(u1, u3);
-    const __m256i all = _mm256_or_si256(_mm256_or_si256(a0, a1), _mm256_or_si256(a2, a3));
-    if (down) {
-        p0 = vd_scale_down(p0, down);
-        p1 = vd_scale_down(p1, down);
-        p2 = vd_scale_down(p2, down);
-        p3 = vd_scale_down(p3, down);
+    __m256i r[8], any;
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_si256((const __m256i *)(const void *)(w + i * bytes));
+    any = _mm256_or_si256(_mm256_or_si256(_mm256_or_si256(r[0], r[1]), _mm256_or_si256(r[2], r[3])),
+                          _mm256_or_si256(_mm256_or_si256(r[4], r[5]), _mm256_or_si256(r[6], r[7])));
+    for (int i = 0; i < 8; i += 4) {
+        const __m256i u0 = _mm256_unpacklo_epi32(r[i], r[i + 1]), u1 = _mm256_unpackhi_epi32(r[i], r[i + 1]);
+        const __m256i u2 = _mm256_unpacklo_epi32(r[i + 2], r[i + 3]), u3 = _mm256_unpackhi_epi32(r[i + 2], r[i + 3]);
+        r[i]     = _mm256_unpacklo_epi64(u0, u2);
+        r[i + 1] = _mm256_unpackhi_epi64(u0, u2);
+        r[i + 2] = _mm256_unpacklo_epi64(u1, u3);
+        r[i + 3] = _mm256_unpackhi_epi64(u1, u3);
     }
-    _mm256_store_si256((__m256i *)(void *)pairs, p0);
-    _mm256_store_si256((__m256i *)(void *)(pairs + VD_PANEL), p1);
-    _mm256_store_si256((__m256i *)(void *)(pairs + 2 * VD_PANEL), p2);
-    _mm256_store_si256((__m256i *)(void *)(pairs + 3 * VD_PANEL), p3);
-    return all;
+    for (int i = 0; i < 4; i++) {
+        p[i]     = _mm256_permute2x128_si256(r[i], r[i + 4], 0x20);
+        p[i + 4] = _mm256_permute2x128_si256(r[i], r[i + 4], 0x31);
+    }
+    return any;
+}
+
+/* Eight outputs of a step into out->pairs, scaled by 2^-down. */
+static inline __m256i vd_gather_eight(const char *w, int64_t bytes, int down, int at, vd_panel_step *out)
+{
+    __m256i       p[8];
+    const __m256i any = vd_transpose_eight(w, bytes, p);
+    for (int j = 0; j < 8; j++)
+        _mm256_store_si256((__m256i *)(void *)&out->pairs[j][at], down ? vd_scale_down(p[j], down) : p[j]);
+    return any;
 }
 
 /* From pairs to fp32 and codes. Codes of lanes 8·part … +7 of the four vectors. */
@@ -123,38 +131,50 @@ typedef struct vd_panel_source {
     int         down;    /* scale by 2^-down */
 } vd_panel_source;
 
-/* Fills out->pairs with the `count` <= 16 numbers from k on of each output. Returns the or of all numbers: bit 14 set in either half says
- * that some magnitude is 2 or more. */
+static inline uint32_t vd_any_bits(__m256i any)
+{
+    __m128i o = _mm_or_si128(_mm256_castsi256_si128(any), _mm256_extracti128_si256(any, 1));
+    o         = _mm_or_si128(o, _mm_unpackhi_epi64(o, o));
+    return (uint32_t)_mm_cvtsi128_si32(o) | (uint32_t)_mm_extract_epi32(o, 1);
+}
+
+/* A whole panel's next two steps of 16, from k on: both halves of each line while it is near, since the rows of a matrix whose width is a
+ * large power of two all fall into a few sets of the first-level cache. Returns the or of all numbers: bit 14 set in either half says that
+ * some magnitude is 2 or more. */
+static inline uint32_t vd_gather_two_steps(const vd_panel_source *s, int64_t k, vd_panel_step out[2])
+{
+    const int64_t bytes = 2 * s->stride;
+    const char   *w     = s->w + 2 * k;
+    __m256i       any   = _mm256_setzero_si256();
+    for (int i = 0; i < VD_PANEL; i += 8, w += 8 * bytes) {
+        any = _mm256_or_si256(any, vd_gather_eight(w, bytes, s->down, i, out));
+        any = _mm256_or_si256(any, vd_gather_eight(w + 2 * VD_STEP, bytes, s->down, i, out + 1));
+    }
+    vd_expand_pairs(out);
+    vd_expand_pairs(out + 1);
+    return vd_any_bits(any);
+}
+
+/* One step, of `count` <= 16 numbers of each output, of a panel that may be short. Returns the same. */
 static inline uint32_t vd_gather_panel_step(const vd_panel_source *s, int64_t k, int64_t count, vd_panel_step *out)
 {
-    __m256i any = _mm256_setzero_si256();
-    if (s->outputs == VD_PANEL && count == VD_STEP) {
-        const char   *w     = s->w + 2 * k;
-        const int64_t bytes = 2 * s->stride;
-        for (int i = 0; i < VD_PANEL; i += 8, w += 8 * bytes) {
-            const char *const r[8] = {w, w + bytes, w + 2 * bytes, w + 3 * bytes, w + 4 * bytes, w + 5 * bytes, w + 6 * bytes, w + 7 * bytes};
-            any = _mm256_or_si256(any, vd_transpose_pairs(r, 0, s->down, &out->pairs[0][i]));
-            any = _mm256_or_si256(any, vd_transpose_pairs(r, 1, s->down, &out->pairs[4][i]));
-        }
-    } else {
-        uint16_t t[VD_PANEL][VD_STEP];
+    uint16_t    t[VD_PANEL][VD_STEP];
+    const char *w     = s->w + 2 * k;
+    int64_t     bytes = 2 * s->stride;
+    __m256i     any   = _mm256_setzero_si256();
+    if (s->outputs < VD_PANEL || count < VD_STEP) {
         for (int i = 0; i < VD_PANEL; i++)
             for (int j = 0; j < VD_STEP; j++)
                 t[i][j] = i < s->outputs ? 0 : (uint16_t)((127 + s->down) << 7);
         for (int i = 0; i < s->outputs; i++)
-            memcpy(t[i], s->w + 2 * (i * s->stride + k), 2 * (size_t)count);
-        for (int i = 0; i < VD_PANEL; i += 8) {
-            const char *r[8];
-            for (int j = 0; j < 8; j++)
-                r[j] = (const char *)t[i + j];
-            any = _mm256_or_si256(any, vd_transpose_pairs(r, 0, s->down, &out->pairs[0][i]));
-            any = _mm256_or_si256(any, vd_transpose_pairs(r, 1, s->down, &out->pairs[4][i]));
-        }
+            memcpy(t[i], w + i * bytes, 2 * (size_t)count);
+        w     = (const char *)t;
+        bytes = sizeof t[0];
     }
+    for (int i = 0; i < VD_PANEL; i += 8, w += 8 * bytes)
+        any = _mm256_or_si256(any, vd_gather_eight(w, bytes, s->down, i, out));
     vd_expand_pairs(out);
-    __m128i o = _mm_or_si128(_mm256_castsi256_si128(any), _mm256_extracti128_si256(any, 1));
-    o         = _mm_or_si128(o, _mm_unpackhi_epi64(o, o));
-    return (uint32_t)_mm_cvtsi128_si32(o) | (uint32_t)_mm_extract_epi32(o, 1);
+    return vd_any_bits(any);
 }
 
 /* A panel whose numbers lie key by key (values of attention): number k of output i at w + 2·(k·stride + i). Outputs beyond s->outputs are
@@ -192,11 +212,10 @@ static inline void vd_gather_values_step(const vd_panel_source *s, int64_t k, in
 
 enum { VD_TWO_OR_MORE = 0x40004000 };
 
-/* Has the lines that step k of a panel lies in brought near. Two steps share a line: each asks for half of the outputs. */
-static inline void vd_prefetch_panel_step(const vd_panel_source *s, int64_t k)
+/* Has the lines that two steps of a panel lie in brought near. */
+static inline void vd_prefetch_two_steps(const vd_panel_source *s, int64_t k)
 {
-    const int first = (k & VD_STEP) ? VD_PANEL / 2 : 0;
-    for (int i = first; i < first + VD_PANEL / 2; i++)
+    for (int i = 0; i < s->outputs; i++)
         _mm_prefetch(s->w + 2 * (i * s->stride + k), _MM_HINT_T1);
 }
 
