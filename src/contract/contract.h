@@ -121,7 +121,8 @@ void vd_rotary_head(int64_t d, vd_dtype round, const void *x, vd_dtype x_type, c
 void vd_head_norm_rotary_head(int64_t d, float eps, vd_dtype cast, vd_dtype round, const void *x, vd_dtype x_type, const void *w,
                               vd_dtype w_type, const void *cosines, const void *sines, vd_dtype table_type, void *y, vd_dtype y_type);
 
-/* Band j of `count`: e = fp32(j/count), p = fp32(base^e) correctly rounded, band = fp32(1/p). base > 1. */
+/* Band j of `count`: e = fp32(j/count), p = fp32(base^e) correctly rounded, band = fp32(1/p). base > 1; NaN where base is
+ * none or is not positive and finite. */
 float vd_rope_band(double base, int64_t j, int64_t count);
 void  vd_rope_bands(double base, int64_t count, float *bands); /* all of them */
 /* One row of the table, d = 2·axes·count: for pair p = axis·count + j the phase is fp32(position[axis]·band[j]); entries p and p + d/2 are
@@ -138,7 +139,8 @@ float vd_residual_value(float x, float y, vd_dtype round);
 
 /* ---- Sinusoids of the timestep: sinusoid.c. e fp32 [dim], dim even: cosines first, then sines. ---- */
 
-/* MOSS-Image: phase = t·10000^(−k/half), frequency (correctly rounded) and product in float64; cos and sin of it correctly rounded to fp32. |t| < 2^29. */
+/* MOSS-Image: phase = t·10000^(−k/half), frequency (correctly rounded) and product in float64; cos and sin of it correctly rounded
+ * to fp32; NaN where the phase is not below 2^29. */
 void vd_sinusoid_moss(float t, int64_t dim, float *e);
 /* MiniMax-H3, all fp32: f = exp(fp32(fp32(−ln 10000)·k)·fp32(1/half)), cos and sin of fp32(t·f). t in [0, 1]. */
 void vd_sinusoid_h3(float t, int64_t dim, float *e);

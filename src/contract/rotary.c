@@ -33,6 +33,8 @@ void vd_head_norm_rotary_head(int64_t d, float eps, vd_dtype cast, vd_dtype roun
 
 float vd_rope_band(double base, int64_t j, int64_t count)
 {
+    if (!(base > 0.0) || isinf(base))
+        return vd_float(VD_NAN_F32_BITS);
     const float e = (float)j / (float)count;
     const float p = j == 0 ? 1.0f : vd_dd_to_float(vd_dd_exp(vd_dd_scale(vd_dd_log(vd_dd_make(base, 0.0)), (double)e)));
     return 1.0f / p;

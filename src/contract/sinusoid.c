@@ -10,6 +10,10 @@ void vd_sinusoid_moss(float t, int64_t dim, float *e)
         const vd_dd  exponent  = vd_dd_mul(vd_dd_div(vd_dd_make(-(double)k, 0.0), (double)half), log_10000);
         const double frequency = vd_dd_exp(exponent).hi;
         const double phase     = (double)t * frequency;
+        if (!(fabs(phase) < 0x1p29)) { /* out of range, or NaN */
+            e[k] = e[half + k] = vd_float(VD_NAN_F32_BITS);
+            continue;
+        }
         e[k]        = phase == 0.0 ? 1.0f : vd_dd_to_float(vd_dd_trig(phase, 1));
         e[half + k] = phase == 0.0 ? 0.0f : vd_dd_to_float(vd_dd_trig(phase, 0));
     }

@@ -157,6 +157,8 @@ static void test_rotary_table(void **state)
         assert_int_equal(vd_bits(row_s[p]), vd_bits(vd_sin(positions[p / COUNT] * bands[p % COUNT])));
         assert_int_equal(vd_bits(row_s[p]), vd_bits(row_s[p + 2 * COUNT]));
     }
+    vd_rope_bands(-1.0, 1, row_c);
+    assert_int_equal(vd_bits(row_c[0]), VD_NAN_F32_BITS);
     const float far[1] = {105615.0f};
     assert_false(vd_rotary_table_row(far, 1, bands, COUNT, VD_F32, row_c, row_s));
     free(c), free(s), free(plain);
@@ -185,6 +187,12 @@ static void test_sinusoids(void **state)
         vd_sinusoid_h3(t[i], 256, e + 256 * i);
     d_count(&tally, "h3 time.feat", f32(&h3, "time.feat"), e, VD_F32, 3 * 256);
     assert_int_equal(tally.wrong, 0);
+    vd_sinusoid_moss(NAN, 4, e);
+    assert_int_equal(vd_bits(e[0]), VD_NAN_F32_BITS);
+    vd_sinusoid_moss(0x1p30f, 4, e);
+    assert_int_equal(vd_bits(e[2]), VD_NAN_F32_BITS);
+    vd_sinusoid_moss(0.0f, 4, e);
+    assert_true(vd_bits(e[0]) == 0x3F800000 && vd_bits(e[3]) == 0);
     d_close(&file);
     d_close(&h3);
 }

@@ -115,3 +115,19 @@ void h_linear_overflow(h_run *run)
     op.w = h_copy(run, w, 2 * op.n * op.k, 2);
     run_linear(run, op, H_CONSTANT, H_CONSTANT);
 }
+
+/* fma/pair where flushing is decided: carries of 2^-126 or its neighbours less products of about 2^-150, which leave the normal numbers only
+ * when rounded at full precision. */
+void h_linear_sliver(h_run *run)
+{
+    h_random *r  = &run->random;
+    vd_linear op = {.order = VD_FMA_PAIR, .x_type = VD_BF16, .w_type = VD_BF16, .m = h_range(r, 1, 9), .n = h_range(r, 1, 70), .k = 2 * h_range(r, 1, 4)};
+    uint16_t  x[9 * 8], w[70 * 8];
+    for (int64_t i = 0; i < op.m * op.k; i++) /* odd elements come first: they make the carry */
+        x[i] = i % 2 ? (uint16_t)((64 - h_range(r, 0, 1)) << 7) : (uint16_t)(0x8000 | (64 - h_range(r, 8, 14)) << 7 | h_range(r, 0, 127));
+    for (int64_t i = 0; i < op.n * op.k; i++)
+        w[i] = i % 2 ? (uint16_t)(64 << 7) : (uint16_t)((64 - h_range(r, 9, 14)) << 7 | h_range(r, 0, 127));
+    op.x = h_copy(run, x, 2 * op.m * op.k, 2);
+    op.w = h_copy(run, w, 2 * op.n * op.k, 2);
+    run_linear(run, op, H_TINY, H_TINY);
+}

@@ -61,6 +61,21 @@ static void depend_on_threads(vd_exec *exec, const vd_linear *op)
         vd_store(op->y, op->y_type, 0, 1.0f);
 }
 
+/* fma/pair by fmaf, flushed afterwards on the grid of subnormals. */
+static void flush_after_fmaf(vd_exec *exec, const vd_linear *op)
+{
+    generic_linear(exec, op);
+    for (int64_t i = 0; i < op->m && op->order == VD_FMA_PAIR; i++)
+        for (int64_t j = 0; j < op->n; j++) {
+            float sum = 0;
+            for (int64_t k = 0; k < op->k; k++) {
+                sum = fmaf(vd_load(op->x, VD_BF16, i * op->x_stride + (k ^ 1)), vd_load(op->w, VD_BF16, j * op->k + (k ^ 1)), sum);
+                sum = fabsf(sum) < 0x1p-126f ? copysignf(0, sum) : sum;
+            }
+            vd_store(op->y, op->y_type, i * op->y_stride + j, op->b ? sum + vd_load(op->b, op->b_type, j) : sum);
+        }
+}
+
 static void keep_other_nan(vd_exec *exec, const vd_linear *op)
 {
     generic_linear(exec, op);
@@ -103,7 +118,7 @@ static void test_right(void **state)
 {
     (void)state;
     const vd_kernels table  = right_table();
-    h_case *const    all[] = {h_linear_tc16, h_linear_fma, h_linear_pair, h_linear_overflow, h_attention_k128, h_attention_pair, h_attention_f32,
+    h_case *const    all[] = {h_linear_tc16, h_linear_fma, h_linear_pair, h_linear_overflow, h_linear_sliver, h_attention_k128, h_attention_pair, h_attention_f32,
                               h_rms_norm_case, h_norm_modulate_case, h_rotary_case, h_head_norm_rotary_case, h_situ_case, h_gated_residual_case,
                               h_map_case, h_transpose_case};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -125,6 +140,7 @@ static void test_faults(void **state)
         {"a byte in the gap between rows", write_past_row, h_linear_pair, 60},
         {"an input changed", write_to_input, h_linear_fma, 20},
         {"bytes that depend on the number of threads", depend_on_threads, h_linear_tc16, 60},
+        {"flushing after the rounding to subnormals", flush_after_fmaf, h_linear_sliver, 60},
         {"another NaN", keep_other_nan, h_linear_tc16, 100},
     };
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {

@@ -30,8 +30,15 @@ static void test_pair(void **state)
     assert_int_equal(h_levels("linear fma/pair", offsetof(vd_kernels, linear), h_linear_pair, 300), 0);
 }
 
+static void test_sliver(void **state)
+{
+    (void)state;
+    assert_int_equal(h_levels("linear fma/pair, flushing", offsetof(vd_kernels, linear), h_linear_sliver, 60), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tc16), cmocka_unit_test(test_overflow), cmocka_unit_test(test_fma), cmocka_unit_test(test_pair)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tc16), cmocka_unit_test(test_overflow), cmocka_unit_test(test_fma), cmocka_unit_test(test_pair),
+                                       cmocka_unit_test(test_sliver)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
