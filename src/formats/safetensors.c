@@ -14,6 +14,8 @@ typedef struct header {
     const char    *path;
     const uint8_t *data;      /* the bytes behind the header */
     int64_t        data_size;
+    int64_t        unknown;   /* keys that no tensor's description has; the first is named in one warning */
+    const char    *unknown_key, *unknown_tensor;
 } header;
 
 /* A tensor's bytes, to check that they tile the data. */
@@ -117,7 +119,7 @@ static vd_status read_offsets(const header *h, const char *name, const json_t *v
 }
 
 /* The three fields; any other key may change what the bytes mean (strides, scale), so it is said. */
-static vd_status read_fields(const header *h, const char *name, json_t *info, json_t *fields[3])
+static vd_status read_fields(header *h, const char *name, json_t *info, json_t *fields[3])
 {
     static const char *const names[3] = {"dtype", "shape", "data_offsets"};
     if (!json_is_object(info))
@@ -135,12 +137,14 @@ static vd_status read_fields(const header *h, const char *name, json_t *info, js
     json_t     *value;
     if (json_object_size(info) > 3)
         json_object_foreach(info, key, value)
-            if (strcmp(key, names[0]) != 0 && strcmp(key, names[1]) != 0 && strcmp(key, names[2]) != 0)
-                vd_log(h->ctx, VD_LOG_WARNING, "%s: tensor %s has an unknown key %s, which is not used", h->path, vd_quote(name).text, vd_quote(key).text);
+            if (strcmp(key, names[0]) != 0 && strcmp(key, names[1]) != 0 && strcmp(key, names[2]) != 0 && h->unknown++ == 0) {
+                h->unknown_key    = key;
+                h->unknown_tensor = name;
+            }
     return VD_OK;
 }
 
-static vd_status read_tensor(const header *h, json_t *info, vd_tensor *t, span *s)
+static vd_status read_tensor(header *h, json_t *info, vd_tensor *t, span *s)
 {
     json_t   *fields[3];
     int64_t   bytes;
@@ -214,7 +218,7 @@ static char *keep_text(char **to, const char *text)
     return kept;
 }
 
-static vd_status read_header(const header *h, json_t *root, vd_safetensors *out)
+static vd_status read_header(header *h, json_t *root, vd_safetensors *out)
 {
     const char *name;
     json_t     *value;
@@ -259,6 +263,9 @@ static vd_status read_header(const header *h, json_t *root, vd_safetensors *out)
     }
     if (status == VD_OK)
         status = check_tiling(h, spans, out->count);
+    if (status == VD_OK && h->unknown)
+        vd_log(h->ctx, VD_LOG_WARNING, "%s: %lld unknown keys in descriptions of tensors, %s of tensor %s the first; they are not used", h->path,
+               (long long)h->unknown, vd_quote(h->unknown_key).text, vd_quote(h->unknown_tensor).text);
     if (status == VD_OK && out->count)
         qsort(out->tensors, (size_t)out->count, sizeof *out->tensors, compare_tensors);
     vd_free(h->ctx, spans);
@@ -308,7 +315,7 @@ vd_status vd_safetensors_parse(vd_context *ctx, const char *path, const uint8_t 
     if (status != VD_OK)
         return status;
     const char  *text = (const char *)bytes + 8;
-    const header h    = {ctx, path, bytes + 8 + length, size - 8 - length};
+    header       h    = {.ctx = ctx, .path = path, .data = bytes + 8 + length, .data_size = size - 8 - length};
     status = vd_json_parse(ctx, path, text, length, &reasons, &root);
     if (status == VD_OK && text[0] != '{' && json_is_object(root))
         status = vd_fail(ctx, VD_BAD_FILE, "header-structure", "%s: the header begins with a space; the format wants the brace first", path);
