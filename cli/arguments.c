@@ -139,7 +139,7 @@ static int read_list(cli *c, const cli_argument *a, const char *text)
 {
     cli_numbers *list = a->value;
     int          room = 16;
-    list->items = cli_alloc((size_t)room, sizeof *list->items);
+    list->items = cli_keep(c, (size_t)room, sizeof *list->items);
     list->count = 0;
     if (!*text)
         return VD_OK;
@@ -155,9 +155,8 @@ static int read_list(cli *c, const cli_argument *a, const char *text)
                                   (long long)a->high);
         for (int64_t i = first; i <= last; i++) {
             if (list->count == room) {
-                int64_t *more = cli_alloc((size_t)room * 2, sizeof *more);
+                int64_t *more = cli_keep(c, (size_t)room * 2, sizeof *more);
                 memcpy(more, list->items, (size_t)room * sizeof *more);
-                free(list->items);
                 list->items = more;
                 room *= 2;
             }
@@ -185,7 +184,7 @@ static int read_value(cli *c, const cli_argument *a, const char *text, int argc)
     case CLI_TEXTS: {
         cli_texts *texts = a->value;
         if (!texts->items)
-            texts->items = cli_alloc((size_t)argc + 2, sizeof *texts->items); /* a NULL stays at the end */
+            texts->items = cli_keep(c, (size_t)argc + 2, sizeof *texts->items); /* a NULL stays at the end */
         texts->items[texts->count++] = text;
         return VD_OK;
     }

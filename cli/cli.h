@@ -41,6 +41,7 @@ typedef struct cli {
     vd_context  *ctx;
     cli_progress progress;
     int          exit;    /* set when cli_parse returns false */
+    void        *kept;    /* cli_keep's memory */
 } cli;
 
 /* ---- Arguments: arguments.c ---- */
@@ -98,13 +99,18 @@ bool cli_open(cli *c);
 void cli_end_progress(cli *c);
 /* Text from files, control bytes shown as \xHH. */
 void cli_show(FILE *to, const char *text);
+/* A JSON string; bytes that are not UTF-8 (paths may hold any) become question marks. NULL gives null. */
+json_t *cli_text(const char *text);
 /* Prints a JSON value on stdout and releases it. */
 void cli_print_json(json_t *value);
 /* "1.2 MB", in a buffer of the caller. */
 const char *cli_bytes(char text[32], int64_t bytes);
-/* The words of the command line, quoted where a shell needs it; free() it. NULL without memory. */
-char *cli_command(const cli *c);
-void *cli_alloc(size_t count, size_t size); /* zeroed; ends the program with code 5 when there is no memory */
+/* The words of the command line, quoted where a shell needs it. NULL without memory. */
+const char *cli_command(cli *c);
+/* Memory, zeroed; the program ends with code 5 when there is none. cli_alloc's is the caller's to free(), cli_keep's lives as long as `c`. */
+void *cli_alloc(size_t count, size_t size);
+void *cli_keep(cli *c, size_t count, size_t size);
+void  cli_release(cli *c);
 
 /* ---- Verbs ---- */
 

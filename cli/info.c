@@ -177,7 +177,7 @@ static json_t *make_json(const info *n)
 {
     json_t *files = json_array(), *tensors = json_object(), *metadata = json_object();
     for (int64_t i = 0; i < vd_tensors_file_count(n->tensors); i++)
-        json_array_append_new(files, json_pack("{ss* sI ss?}", "path", vd_tensors_file(n->tensors, i), "bytes", (json_int_t)file_bytes(n, i), "sha256",
+        json_array_append_new(files, json_pack("{so sI ss?}", "path", cli_text(vd_tensors_file(n->tensors, i)), "bytes", (json_int_t)file_bytes(n, i), "sha256",
                                                n->hash ? n->hashes[i] : NULL));
     for (int64_t i = 0; i < vd_tensors_metadata_count(n->tensors); i++) {
         const char *key = vd_tensors_metadata_key(n->tensors, i);
@@ -190,7 +190,7 @@ static json_t *make_json(const info *n)
             json_array_append_new(shape, json_integer(t->shape[d]));
         json_object_set_new(tensors, t->name, json_pack("{ss so sI}", "dtype", vd_dtype_name(t->type), "shape", shape, "bytes", (json_int_t)vd_tensor_bytes(t)));
     }
-    json_t *all = json_pack("{ss* ss sI sI sI so so}", "path", n->path, "kind", n->model ? "moss_image" : "tensors", "tensor_count", (json_int_t)vd_tensors_count(n->tensors),
+    json_t *all = json_pack("{so ss sI sI sI so so}", "path", cli_text(n->path), "kind", n->model ? "moss_image" : "tensors", "tensor_count", (json_int_t)vd_tensors_count(n->tensors),
                             "elements", (json_int_t)count_elements(n), "bytes", (json_int_t)count_bytes(n), "files", files, "metadata", metadata);
     if (n->config)
         json_object_set(all, "config", n->config);

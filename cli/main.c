@@ -53,6 +53,7 @@ int main(int argc, char **argv)
             code   = verbs[i].run(&c, argc - 2, argv + 2);
             cli_end_progress(&c);
             vd_close(c.ctx);
+            cli_release(&c);
         }
     }
     if (code < 0) {

@@ -50,7 +50,7 @@ static int run_operation(cli *c, const char *name, const vd_op_options *o, const
         json_t *shape = json_array();
         for (int i = 0; i < out.rank; i++)
             json_array_append_new(shape, json_integer(out.shape[i]));
-        cli_print_json(json_pack("{ss ss ss ss ss so}", "operation", name, "contract", contract, "output", output, "tensor", out.name, "dtype", vd_dtype_name(out.type), "shape", shape));
+        cli_print_json(json_pack("{ss ss so ss ss so}", "operation", name, "contract", contract, "output", cli_text(output), "tensor", out.name, "dtype", vd_dtype_name(out.type), "shape", shape));
         return VD_OK;
     }
     cli_show(stdout, output);
@@ -111,7 +111,7 @@ int cli_op(cli *c, int argc, char **argv)
         return cli_fail_library(c, status);
     cli_end_progress(c);
     if (c->json)
-        cli_print_json(json_pack("{ss}", "kit", kit));
+        cli_print_json(json_pack("{so}", "kit", cli_text(kit)));
     else
         printf("%s: conformance kit; README.md there says how to use it\n", kit);
     return VD_OK;

@@ -27,6 +27,25 @@ void *cli_alloc(size_t count, size_t size)
     return p;
 }
 
+/* A chain of blocks: each begins with the address of the one before. */
+void *cli_keep(cli *c, size_t count, size_t size)
+{
+    enum { HEAD = 16 }; /* keeps what follows aligned */
+    char *block = cli_alloc(1, HEAD + count * size);
+    memcpy(block, &c->kept, sizeof c->kept);
+    c->kept = block;
+    return block + HEAD;
+}
+
+void cli_release(cli *c)
+{
+    while (c->kept) {
+        void *block = c->kept;
+        memcpy(&c->kept, block, sizeof c->kept);
+        free(block);
+    }
+}
+
 void cli_show(FILE *to, const char *text)
 {
     for (; *text; text++) {
@@ -53,9 +72,7 @@ static void print_error(cli *c, vd_status status, const char *reason, const char
     }
     fputc('\n', stderr);
     if (c->json) {
-        json_t *words = json_string(text);
-        json_t *error = json_pack("{s{ss ss si so}}", "error", "status", vd_status_name(status), "reason", reason, "exit", (int)status, "message",
-                                  words ? words : json_string("(text is not UTF-8)"));
+        json_t *error = json_pack("{s{ss ss si so}}", "error", "status", vd_status_name(status), "reason", reason, "exit", (int)status, "message", cli_text(text));
         char   *line  = error ? json_dumps(error, JSON_COMPACT) : NULL;
         fprintf(stderr, "%s\n", line ? line : "{\"error\":{}}");
         free(line);
@@ -175,6 +192,20 @@ bool cli_open(cli *c)
 
 /* ---- Small things ---- */
 
+json_t *cli_text(const char *text)
+{
+    json_t *value = text ? json_string(text) : json_null();
+    if (value)
+        return value;
+    char *ascii = strdup(text);
+    for (char *p = ascii; p && *p; p++)
+        if ((unsigned char)*p >= 128)
+            *p = '?';
+    value = ascii ? json_string(ascii) : json_null();
+    free(ascii);
+    return value;
+}
+
 void cli_print_json(json_t *value)
 {
     char *text = value ? json_dumps(value, JSON_INDENT(2)) : NULL;
@@ -194,7 +225,7 @@ const char *cli_bytes(char text[32], int64_t bytes)
     return text;
 }
 
-char *cli_command(const cli *c)
+const char *cli_command(cli *c)
 {
     char  *text = NULL;
     size_t size = 0;
@@ -218,9 +249,8 @@ char *cli_command(const cli *c)
         }
         fputc('\'', to);
     }
-    if (fclose(to) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    const bool written = fclose(to) == 0;
+    char      *kept    = written ? strcpy(cli_keep(c, size + 1, 1), text) : NULL;
+    free(text);
+    return kept;
 }

@@ -1,15 +1,16 @@
 /* verdit run: one forward, from files to files, with receipts. */
 #include "cli.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* "b0.*" for several --tap options is one list for the library. */
-static char *join(const cli_texts *texts)
+static char *join(cli *c, const cli_texts *texts)
 {
     size_t size = 1;
     for (int i = 0; i < texts->count; i++)
         size += strlen(texts->items[i]) + 1;
-    char *list = cli_alloc(size, 1);
+    char *list = cli_keep(c, size, 1);
     for (int i = 0; i < texts->count; i++) {
         strcat(list, i ? "," : "");
         strcat(list, texts->items[i]);
@@ -44,15 +45,24 @@ static void print_result(const cli *c, const vd_run_options *o)
     printf("; receipt%s beside the output\n", o->count > 1 ? "s" : "");
 }
 
+static void set_beside(json_t *object, const char *output)
+{
+    const size_t size = strlen(output) + sizeof ".receipt.json";
+    char        *path = cli_alloc(size, 1);
+    snprintf(path, size, "%s.receipt.json", output);
+    json_object_set_new(object, "receipt", cli_text(path));
+    free(path);
+}
+
 static json_t *make_result(const vd_run_options *o)
 {
     json_t *outputs = json_array();
     for (int i = 0; i < o->count; i++) {
-        json_t *one = json_pack("{ss}", "output", o->outputs[i]);
+        json_t *one = json_pack("{so}", "output", cli_text(o->outputs[i]));
         if (o->receipts)
-            json_object_set_new(one, "receipt", json_string(o->receipts[i]));
+            json_object_set_new(one, "receipt", cli_text(o->receipts[i]));
         else
-            json_object_set_new(one, "receipt", json_sprintf("%s.receipt.json", o->outputs[i]));
+            set_beside(one, o->outputs[i]);
         json_array_append_new(outputs, one);
     }
     return json_pack("{ss ss ss si so}", "policy", vd_policy_name(o->forward.policy), "arith", vd_arith_name(o->forward.arith), "match",
@@ -117,7 +127,7 @@ int cli_run(cli *c, int argc, char **argv)
     o.forward.match  = (vd_match)c->match;
     o.forward.from   = from;
     o.forward.to     = to;
-    o.forward.taps   = taps.count ? join(&taps) : NULL;
+    o.forward.taps   = taps.count ? join(c, &taps) : NULL;
     o.h              = size[0];
     o.w              = size[1];
     o.text_rows      = text_rows;

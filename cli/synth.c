@@ -53,7 +53,7 @@ int cli_synth(cli *c, int argc, char **argv)
         return cli_fail_library(c, status);
     cli_end_progress(c);
     if (c->json) {
-        cli_print_json(json_pack("{ss* ss* ss sI}", "model", dir, "inputs", inputs, "shape", shape, "seed", (json_int_t)seed));
+        cli_print_json(json_pack("{so* so* ss sI}", "model", dir ? cli_text(dir) : NULL, "inputs", inputs ? cli_text(inputs) : NULL, "shape", shape, "seed", (json_int_t)seed));
     } else {
         if (dir)
             printf("%s: synthetic model, shape %s, seed %lld\n", dir, shape, (long long)seed);

@@ -39,8 +39,8 @@ int cli_verify(cli *c, int argc, char **argv)
     if (c->json) {
         json_t *checks = json_array();
         for (int64_t i = 0; i < result->check_count; i++)
-            json_array_append_new(checks, json_pack("{ss sb ss}", "what", result->checks[i].what, "held", (int)result->checks[i].held, "text", result->checks[i].text));
-        cli_print_json(json_pack("{ss sb so}", "receipt", receipt, "held", (int)result->held, "checks", checks));
+            json_array_append_new(checks, json_pack("{so sb so}", "what", cli_text(result->checks[i].what), "held", (int)result->checks[i].held, "text", cli_text(result->checks[i].text)));
+        cli_print_json(json_pack("{so sb so}", "receipt", cli_text(receipt), "held", (int)result->held, "checks", checks));
     } else {
         for (int64_t i = 0; i < result->check_count; i++) {
             fputs(result->checks[i].held ? "  held    " : "  FAILED  ", stdout);

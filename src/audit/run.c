@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "audit/receipt.h"
 #include "formats/file.h"
@@ -261,19 +262,27 @@ static double now_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Output and receipt come together or not at all: the receipt lies ready aside before the output gets its name. */
 static vd_status write_sample(run *r, int i, json_t *weights, const char *level, const char *started, double seconds)
 {
-    const vd_run_options *o          = r->options;
-    const char           *metadata[] = { "format", "pt", "producer", "verdit " VERDIT_VERSION, NULL };
-    json_t               *receipt    = NULL;
-    const vd_receipt_facts facts = { .options = o, .model = r->model, .level = level, .weights = weights, .sample = i, .input = r->files[i], .output = &r->outputs[i],
-                                     .started = started, .seconds = seconds };
+    const vd_run_options  *o          = r->options;
+    const char            *metadata[] = { "format", "pt", "producer", "verdit " VERDIT_VERSION, NULL };
+    json_t                *receipt    = NULL;
+    vd_writer             *writer     = NULL;
+    int64_t                size       = 0;
+    const vd_receipt_facts facts      = { .options = o, .model = r->model, .level = level, .weights = weights, .sample = i, .input = r->files[i], .output = &r->outputs[i],
+                                          .started = started, .seconds = seconds };
     vd_status status = vd_receipt_make(r->ctx, &facts, &receipt);
-    if (status == VD_OK)
-        status = vd_tensors_write(r->ctx, o->outputs[i], r->outputs[i].tensors, r->outputs[i].count, metadata, NULL, NULL);
-    if (status == VD_OK)
-        status = vd_json_write(r->ctx, r->receipts[i], receipt);
+    char     *text   = status == VD_OK ? vd_json_print(r->ctx, receipt, true, &size) : NULL;
     json_decref(receipt);
+    if (!text || vd_writer_open(r->ctx, r->receipts[i], size, &writer) || vd_writer_put(r->ctx, writer, text, size) ||
+        vd_tensors_write(r->ctx, o->outputs[i], r->outputs[i].tensors, r->outputs[i].count, metadata, NULL, NULL)) {
+        vd_writer_abandon(r->ctx, writer);
+        status = r->ctx->status;
+    } else if ((status = vd_writer_commit(r->ctx, writer)) != VD_OK) {
+        unlink(o->outputs[i]);
+    }
+    vd_free(r->ctx, text);
     return status;
 }
 
