@@ -187,15 +187,30 @@ static inline void vd_prepare_rows(const vd_linear_job *job, vd_linear_worker *w
     }
 }
 
+/* Numbers of one block of K. */
+typedef struct vd_range {
+    int64_t first, end;
+} vd_range;
+
+enum { VD_AHEAD = 256 }; /* numbers: 512 bytes of each row */
+
+/* Has the lines of two steps, some steps ahead, brought near: of this panel, at the block's end of the next one. */
+static inline void vd_prefetch_ahead(const vd_panel_source *source, const vd_panel_source *next, int64_t k, vd_range block)
+{
+    if (k + VD_AHEAD < block.end)
+        vd_prefetch_two_steps(source, k + VD_AHEAD);
+    else if (next)
+        vd_prefetch_two_steps(next, vd_min(block.first + k + VD_AHEAD - block.end, block.end - 1));
+}
+
 /* Steps of one panel for all rows of the block: `steps` whole ones, or one of `count`. */
 static inline uint32_t vd_run_steps(const vd_panel_source *source, const vd_panel_source *next, int64_t k, int64_t count, int64_t steps,
-                                    const vd_linear_worker *w, const vd_row_step *row, float *c)
+                                    vd_range block, const vd_linear_worker *w, const vd_row_step *row, float *c)
 {
     uint32_t any = 0;
     for (int64_t i = 0; i < steps; i++, row += w->row_count) {
         const bool two = source->outputs == VD_PANEL && count == VD_STEP && i + 1 < steps;
-        if (next)
-            vd_prefetch_two_steps(next, k + i * VD_STEP);
+        vd_prefetch_ahead(source, next, k + i * VD_STEP, block);
         if (!two) {
             any |= vd_gather_panel_step(source, k + i * VD_STEP, count, w->panel);
             vd_run_step(w->panel, row, c, w->low, w->row_count);
@@ -218,6 +233,8 @@ static inline void vd_run_panel(const vd_linear_job *job, vd_linear_worker *w, i
     const vd_row_step    *row    = w->steps;
     uint32_t              any    = 0;
     vd_step_at            s      = vd_find_step(&job->leaves, first);
+    const vd_step_at      end    = vd_find_step(&job->leaves, last - 1);
+    const vd_range        block  = {s.k, end.k + end.count};
     vd_reset_low(w->low, w->row_count);
     for (int64_t left = last - first; left > 0;) {
         /* whole steps before the end of the leaf, or the one that is not */
@@ -225,7 +242,7 @@ static inline void vd_run_panel(const vd_linear_job *job, vd_linear_worker *w, i
         if (whole && s.count == VD_STEP && w->row_count == 1 && !down)
             any |= vd_run_single(&source, s.k, steps, row, w->sum[0] + at, w->low);
         else
-            any |= vd_run_steps(&source, more ? &next : NULL, s.k, s.count, steps, w, row, w->sum[0] + at);
+            any |= vd_run_steps(&source, more ? &next : NULL, s.k, s.count, steps, block, w, row, w->sum[0] + at);
         row += steps * w->row_count;
         left -= steps;
         s.k += (steps - 1) * VD_STEP;
