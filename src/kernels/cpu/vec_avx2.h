@@ -83,6 +83,9 @@ static inline void vd_vi_lookup_rows(const uint64_t *table, vd_vi index, vd_vi *
     *high = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xDD));
 }
 
+/* the same for a table of 64 rows */
+static inline void vd_vi_lookup_64(const uint64_t *table, vd_vi index, vd_vi *low, vd_vi *high) { vd_vi_lookup_rows(table, index, low, high); }
+
 static inline vd_vf vd_vf_load(const void *p) { return _mm256_loadu_ps(p); }
 static inline vd_vi vd_vi_load(const void *p) { return _mm256_loadu_si256(p); }
 static inline void  vd_vf_store(void *p, vd_vf a) { _mm256_storeu_ps(p, a); }

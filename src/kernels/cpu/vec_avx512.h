@@ -75,6 +75,21 @@ static inline void vd_vi_lookup_rows(const uint64_t *table, vd_vi index, vd_vi *
     *high              = _mm512_permutex2var_epi32(a, odd, b);
 }
 
+/* 64 rows fit in registers: the loads and the parting of their words are loop-invariant. */
+static inline void vd_vi_lookup_64(const uint64_t *table, vd_vi index, vd_vi *low, vd_vi *high)
+{
+    const __m512i   even  = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __mmask16 upper = _mm512_test_epi32_mask(index, _mm512_set1_epi32(32));
+    __m512i         l[4], h[4];
+    for (int i = 0; i < 4; i++) {
+        const __m512i a = _mm512_loadu_si512(table + 16 * i), b = _mm512_loadu_si512(table + 16 * i + 8);
+        l[i] = _mm512_permutex2var_epi32(a, even, b);
+        h[i] = _mm512_permutex2var_epi32(a, odd, b);
+    }
+    *low  = _mm512_mask_blend_epi32(upper, _mm512_permutex2var_epi32(l[0], index, l[1]), _mm512_permutex2var_epi32(l[2], index, l[3]));
+    *high = _mm512_mask_blend_epi32(upper, _mm512_permutex2var_epi32(h[0], index, h[1]), _mm512_permutex2var_epi32(h[2], index, h[3]));
+}
+
 static inline vd_vf vd_vf_load(const void *p) { return _mm512_loadu_ps(p); }
 static inline vd_vi vd_vi_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline void  vd_vf_store(void *p, vd_vf a) { _mm512_storeu_ps(p, a); }

@@ -21,10 +21,8 @@ static inline vd_vi vd_v_sfu_square(vd_vi x)
 }
 
 /* (C0·2^13 + C1·r + C2·s + rounding) >> 15 within 32 bits: C1 = one·2^15 + E, so that C1·r = one·r·2^15 + E·r and |E·r| < 2^31. */
-static inline vd_vi vd_v_law(const uint64_t *rows, vd_vi row, vd_vi r, vd_vi s, int one, int32_t rounding)
+static inline vd_vi vd_v_law(vd_vi c0, vd_vi e_c2, vd_vi r, vd_vi s, int one, int32_t rounding)
 {
-    vd_vi c0, e_c2;
-    vd_vi_lookup_rows(rows, row, &c0, &e_c2);
     /* C2·s with E in the other half times 0; s < 2^15 */
     vd_vi t = vd_vi_add(vd_vi_mul(vd_vi_sar(e_c2, 16), r), vd_vi_dot16(e_c2, s));
     t = vd_vi_add(t, vd_vi_add(vd_vi_shl(vd_vi_and(c0, vd_vi_set1(3)), 13), vd_vi_set1(rounding)));
@@ -45,7 +43,9 @@ static inline vd_vf vd_v_ex2(vd_vf x)
     const vd_vm whole  = vd_vi_eq(vd_vi_and(m, vd_vi_set1(0x7FFFFF)), vd_vi_set1(0));
     const vd_vi q      = vd_vi_add(m, vd_vi_select(whole, vd_vi_set1(0), vd_vi_sar(m, 31)));
     const vd_vi f      = vd_vi_and(q, vd_vi_set1(0x7FFFFF)), r = vd_vi_and(f, vd_vi_set1(0x1FFFF));
-    const vd_vi t      = vd_v_law(vd_sfu_ex2_rows, vd_vi_shr(f, 17), r, vd_v_sfu_square(r), 1, 30690);
+    vd_vi       c0, e_c2;
+    vd_vi_lookup_64(vd_sfu_ex2_rows, vd_vi_shr(f, 17), &c0, &e_c2);
+    const vd_vi t      = vd_v_law(c0, e_c2, r, vd_v_sfu_square(r), 1, 30690);
     const vd_vi e      = vd_vi_sar(q, 23);
     vd_vf       y      = vd_vi_float(vd_vi_add(vd_vi_shl(e, 23), vd_vi_add(t, vd_vi_set1(126 << 23))));
     y = vd_vf_select(vd_vi_gt(vd_vi_set1(-126), e), vd_vf_zero(), y);
@@ -80,7 +80,9 @@ static inline vd_vi vd_v_ex2_fixed(vd_vf x)
 
 static inline vd_vf vd_v_ex2_join(vd_vf x, vd_vi q, vd_vi r, vd_vi s)
 {
-    const vd_vi t = vd_v_law(vd_sfu_ex2_rows, vd_vi_and(vd_vi_shr(q, 17), vd_vi_set1(63)), r, s, 1, 30690);
+    vd_vi       c0, e_c2;
+    vd_vi_lookup_64(vd_sfu_ex2_rows, vd_vi_and(vd_vi_shr(q, 17), vd_vi_set1(63)), &c0, &e_c2);
+    const vd_vi t = vd_v_law(c0, e_c2, r, s, 1, 30690);
     const vd_vi y = vd_vi_add(vd_vi_shl(vd_vi_sar(q, 23), 23), vd_vi_add(t, vd_vi_set1(126 << 23)));
     return vd_vf_select(vd_vf_ge(x, vd_vf_set1(-126.0f)), vd_vi_float(y), vd_vf_select(vd_vf_is_nan(x), x, vd_vf_zero()));
 }
@@ -100,7 +102,9 @@ static inline vd_vf vd_v_rcp(vd_vf x)
 {
     const vd_vi u = vd_vf_bits(x), sign = vd_vi_and(u, vd_vi_set1(INT32_MIN)), magnitude = vd_vi_and(u, vd_vi_set1(0x7FFFFFFF));
     const vd_vi f = vd_vi_and(u, vd_vi_set1(0x7FFFFF)), r = vd_vi_and(f, vd_vi_set1(0xFFFF));
-    const vd_vi t = vd_v_law(vd_sfu_rcp_rows, vd_vi_shr(f, 16), r, vd_v_sfu_square(vd_vi_add(r, r)), -1, 18407);
+    vd_vi       c0, e_c2;
+    vd_vi_lookup_rows(vd_sfu_rcp_rows, vd_vi_shr(f, 16), &c0, &e_c2);
+    const vd_vi t = vd_v_law(c0, e_c2, r, vd_v_sfu_square(vd_vi_add(r, r)), -1, 18407);
     vd_vi       y = vd_vi_add(vd_vi_sub(vd_vi_set1((126 - 1 + 127) << 23), vd_vi_and(magnitude, vd_vi_set1(0x7F800000))), t);
     /* an exponent of 253 gives biased 0 or, with the carry, 1; 254 gives less, and Inf or NaN (255) less still */
     y = vd_vi_select(vd_vi_gt(vd_vi_set1(0x00800000), y), vd_vi_set1(0), y);
