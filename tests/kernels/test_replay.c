@@ -21,6 +21,7 @@
 
 #include "kernels/cpu/avx2/tc16.h"
 #include "kernels/cpu/avx512/tc16.h"
+#include "kernels/emulated.h"
 
 enum { MAX_M = 70, MAX_N = 140, MAX_K = 1040 };
 
@@ -104,16 +105,22 @@ static void make_cancel(h_random *r, uint16_t *x, int64_t m, uint16_t *w, int64_
 typedef void    linear_fn(vd_exec *, const vd_linear *, vd_tally *);
 typedef int64_t scratch_fn(const vd_linear *, int);
 
+typedef void    attention_fn(vd_exec *, const vd_attention *, vd_tally *);
+typedef int64_t attention_scratch_fn(const vd_attention *, int);
+
 typedef struct level {
-    const char   *name;
-    vd_cpu_level  needs;
-    linear_fn    *linear;
-    scratch_fn   *scratch;
+    const char           *name;
+    vd_cpu_level          needs;
+    linear_fn            *linear;
+    scratch_fn           *scratch;
+    attention_fn         *attention;
+    attention_scratch_fn *attention_scratch;
 } level;
 
 static const level levels[] = {
-    {"avx2", VD_CPU_AVX2, vd_avx2_tc16_linear, vd_avx2_tc16_linear_scratch},
-    {"avx512", VD_CPU_AVX512, vd_avx512_tc16_linear, vd_avx512_tc16_linear_scratch},
+    {"avx2", VD_CPU_AVX2, vd_avx2_tc16_linear, vd_avx2_tc16_linear_scratch, vd_avx2_tc16_attention, vd_avx2_tc16_attention_scratch},
+    {"avx512 emulated", VD_CPU_AVX2, emulated_linear, emulated_linear_scratch, emulated_attention, emulated_attention_scratch},
+    {"avx512", VD_CPU_AVX512, vd_avx512_tc16_linear, vd_avx512_tc16_linear_scratch, vd_avx512_tc16_attention, vd_avx512_tc16_attention_scratch},
 };
 
 static int64_t  wanted_steps = 2000000;
@@ -203,6 +210,57 @@ static void random_steps(void **state)
     }
 }
 
+/* One random attention; returns the number of steps that it holds. */
+static int64_t attend_once(const level *l, h_random *r, vd_tally *tally)
+{
+    enum { MOST_M = 70, MOST_S = 300, MOST_D = 136 };
+    static uint16_t q[MOST_M * 2 * MOST_D], k[MOST_S * 2 * MOST_D], v[MOST_S * 2 * MOST_D], o[MOST_M * 2 * MOST_D], right[MOST_D];
+    static float    sums[MOST_D];
+    const uint64_t  state = r->state;
+    const int64_t   m = h_chance(r, 4) ? h_range(r, 1, MOST_M) : h_range(r, 1, 8), s = h_range(r, 1, MOST_S), heads = h_range(r, 1, 2);
+    const int64_t   d = h_chance(r, 2) ? 128 : h_chance(r, 2) ? 16 * h_range(r, 1, 8) : h_range(r, 1, MOST_D);
+    vd_attention    op = {.order = VD_ATTN_K128, .m = m, .s = s, .heads = heads, .d = d, .type = VD_BF16, .q = q, .q_stride = heads * d, .k = k,
+                          .k_stride = heads * d, .v = v, .v_stride = heads * d, .o = o, .o_stride = heads * d};
+    draw_matrix(r, q, m * heads, d, 120, h_chance(r, 3) ? 134 : 128);
+    draw_matrix(r, k, s * heads, d, 120, 130);
+    draw_matrix(r, v, s * heads, d, 110, h_chance(r, 3) ? 150 : 130);
+    vd_exec exec = {.threads = (int)h_range(r, 1, 3)};
+    exec.scratch_bytes = l->attention_scratch(&op, exec.threads);
+    exec.scratch       = aligned_alloc(64, (size_t)exec.scratch_bytes + 64);
+    assert_non_null(exec.scratch);
+    memset(exec.scratch, 0xA5, (size_t)exec.scratch_bytes);
+    l->attention(&exec, &op, tally);
+    free(exec.scratch);
+    for (int64_t i = 0; i < m * heads; i++) {
+        const int64_t at = i / heads * heads * d + i % heads * d, head = i % heads * d;
+        vd_attention_row(VD_ATTN_K128, s, d, q + at, k + head, heads * d, v + head, heads * d, right, sums);
+        if (memcmp(right, o + at, 2 * (size_t)d) != 0)
+            fail_msg("%s: attention m %lld s %lld heads %lld d %lld: row %lld of head %lld differs (state %llu)", l->name, (long long)m, (long long)s,
+                     (long long)heads, (long long)d, (long long)(i / heads), (long long)(i % heads), (unsigned long long)state);
+    }
+    return m * heads * s * ((d + 15) / 16) + m * heads * d * ((s + 15) / 16);
+}
+
+static void random_attention(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        if (!has(levels + i))
+            continue;
+        h_random r     = {seed + 1000};
+        vd_tally tally = {0};
+        int64_t  steps = 0, problems = 0;
+        while (steps < wanted_steps / 2 || problems < 20) {
+            steps += attend_once(levels + i, &r, &tally);
+            problems++;
+        }
+        print_message("%s: %lld steps in %lld attentions, 0 differ; outputs and scores by path: fast %lld (of these below the window %lld, scaled %lld), careful %lld; rows by the contract %lld numbers\n",
+                      levels[i].name, (long long)steps, (long long)problems, (long long)tally.fast, (long long)tally.low, (long long)tally.scaled,
+                      (long long)tally.careful, (long long)tally.scalar);
+        assert_true(tally.fast && tally.low && tally.scaled && tally.careful && tally.scalar);
+    }
+}
+
 /* Step 1 leaves c just below 2·2^E, step 2 adds sixteen products of 255·255: random data does not find the integer sum's overflow. */
 static void integer_sum_near_overflow(void **state)
 {
@@ -241,6 +299,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integer_sum_near_overflow),
         cmocka_unit_test(random_steps),
+        cmocka_unit_test(random_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

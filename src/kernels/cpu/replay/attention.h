@@ -37,7 +37,7 @@ typedef struct vd_attention_worker {
     float           *sums;    /* [d]: for the contract */
     float           *top;     /* [rows] */
     float           *lanes;   /* [rows, 4] */
-    int32_t         *low;     /* [rows, VD_W] */
+    int32_t         *low;     /* [rows, VD_LANES] */
     uint8_t         *left;    /* [rows]: some lane left the window */
     uint8_t         *wide;    /* [rows]: this tile's p could overflow the integer sum */
     uint8_t         *wanted;  /* [rows]: for the careful path */
@@ -63,7 +63,7 @@ static inline int64_t vd_lay_out_attention(const vd_attention_job *job, char *ba
     w->sums      = vd_carve(base, &used, 4 * job->op->d);
     w->top       = vd_carve(base, &used, 4 * rows);
     w->lanes     = vd_carve(base, &used, 16 * rows);
-    w->low       = vd_carve(base, &used, 4 * rows * VD_W);
+    w->low       = vd_carve(base, &used, 4 * rows * VD_LANES);
     w->left      = vd_carve(base, &used, rows);
     w->wide      = vd_carve(base, &used, rows);
     w->wanted    = vd_carve(base, &used, rows);

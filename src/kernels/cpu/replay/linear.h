@@ -94,7 +94,7 @@ typedef struct vd_linear_worker {
     float           *sum[VD_SUMS];      /* [group, rows, VD_PANEL] each */
     float           *careful_sum[VD_SUMS]; /* [rows, VD_PANEL] each */
     float           *out;    /* [rows, VD_PANEL] */
-    int32_t         *low;    /* [rows, VD_W] */
+    int32_t         *low;    /* [rows, VD_LANES] */
     uint8_t         *left;   /* [group, rows]: some lane left the window */
     uint8_t         *large;  /* [group]: some weight is 2 or more, Inf or NaN */
     int64_t          first_row, row_count, first_panel, panel_count;
@@ -110,7 +110,7 @@ static inline int64_t vd_lay_out_worker(const vd_linear_job *job, char *base, vd
     w->panel   = vd_carve(base, &used, 2 * sizeof(vd_panel_step));
     w->careful = vd_carve(base, &used, sizeof(vd_careful_step));
     w->out     = vd_carve(base, &used, plane);
-    w->low     = vd_carve(base, &used, 4 * job->rows * VD_W);
+    w->low     = vd_carve(base, &used, 4 * job->rows * VD_LANES);
     w->left    = vd_carve(base, &used, job->group * job->rows);
     w->large   = vd_carve(base, &used, job->group);
     for (int i = 0; i < job->sums; i++) {

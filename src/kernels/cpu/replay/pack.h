@@ -105,10 +105,10 @@ static inline void vd_expand_pairs(vd_panel_step *out)
     const __m256i high = _mm256_set1_epi32((int32_t)0xFFFF0000), even = _mm256_set1_epi32(0x00FF00FF), odd = _mm256_set1_epi32((int32_t)0xFF00FF00);
     const __m256i origin = _mm256_set1_epi8(VD_CODE_ORIGIN);
     for (int j = 0; j < VD_STEP / 2; j++)
-        for (int part = 0; part < VD_W / 8; part++) {
+        for (int part = 0; part < VD_LANES / 8; part++) {
             __m256i p[4];
             for (int v = 0; v < 4; v++) {
-                const int at = v * VD_W + 8 * part;
+                const int at = v * VD_LANES + 8 * part;
                 p[v]         = _mm256_load_si256((const __m256i *)(const void *)&out->pairs[j][at]);
                 _mm256_store_ps(&out->b[2 * j][at], _mm256_castsi256_ps(_mm256_slli_epi32(p[v], 16)));
                 _mm256_store_ps(&out->b[2 * j + 1][at], _mm256_castsi256_ps(_mm256_and_si256(p[v], high)));
@@ -192,10 +192,10 @@ static inline void vd_gather_values_step(const vd_panel_source *s, int64_t k, in
                 memcpy(row, w, 2 * (size_t)s->outputs);
             w = (const char *)row;
         }
-        for (int part = 0; part < VD_W / 8; part++) {
+        for (int part = 0; part < VD_LANES / 8; part++) {
             __m256i p[4];
             for (int v = 0; v < 4; v++) {
-                const int at = v * VD_W + 8 * part;
+                const int at = v * VD_LANES + 8 * part;
                 p[v]         = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(w + 2 * at)));
                 if (s->down)
                     p[v] = vd_scale_down(p[v], s->down);

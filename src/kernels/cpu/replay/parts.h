@@ -14,7 +14,7 @@ static inline void *vd_carve(char *base, int64_t *used, int64_t bytes)
 
 static inline void vd_reset_low(int32_t *low, int64_t rows)
 {
-    for (int64_t i = 0; i < rows * VD_W; i++)
+    for (int64_t i = 0; i < rows * VD_LANES; i++)
         low[i] = INT32_MAX;
 }
 
@@ -23,8 +23,8 @@ static inline void vd_note_low(const int32_t *low, int64_t rows, uint8_t *left)
 {
     for (int64_t r = 0; r < rows; r++) {
         int32_t least = INT32_MAX;
-        for (int j = 0; j < VD_W; j++)
-            least = low[r * VD_W + j] < least ? low[r * VD_W + j] : least;
+        for (int j = 0; j < VD_LANES; j++)
+            least = low[r * VD_LANES + j] < least ? low[r * VD_LANES + j] : least;
         left[r] |= least < VD_FIELD_LOW << 23;
     }
 }

@@ -2,8 +2,9 @@
 #ifndef VD_REPLAY_SINGLE_AVX512_H
 #define VD_REPLAY_SINGLE_AVX512_H
 
-#include "kernels/cpu/replay/pack.h"
 #include "kernels/cpu/replay/step_avx512.h"
+
+#include "kernels/cpu/replay/pack.h"
 
 enum {
     VD_PAIR_FLOOR = (VD_CODE_FLOOR + 2 * VD_CODE_ORIGIN) << 7 /* the floor of E as a sum of two biased fields, at bit 7 */
@@ -53,7 +54,7 @@ __attribute__((always_inline)) static inline void vd_step_sixteen(const __m512i 
     vd_keep_sum(c, _mm512_add_epi32(t, u), s);
 }
 
-/* `steps` whole steps from k on of a whole panel that is not scaled. c [VD_PANEL], low [VD_W]. Returns the or of all numbers. Two steps at a
+/* `steps` whole steps from k on of a whole panel that is not scaled. c [VD_PANEL], low [VD_LANES]. Returns the or of all numbers. Two steps at a
  * time: a line of weights is used whole when it comes, and the other loads go on while these outputs are computed. */
 __attribute__((noinline)) static uint32_t vd_run_single(const vd_panel_source *s, int64_t k, int64_t steps, const vd_row_step *row, float *c, int32_t *low)
 {

@@ -1,9 +1,11 @@
 /* The fast kernel for AVX2: one step of one panel for `count` rows. Runs in VD_MODE_FLUSH.
  *
- * c [count][VD_PANEL]: the chains so far, in the scale of row and panel; low [count][VD_W]: smallest exponent field E + 127 (in place) that
+ * c [count][VD_PANEL]: the chains so far, in the scale of row and panel; low [count][VD_LANES]: smallest exponent field E + 127 (in place) that
  * each lane has met. One row past the last is read (its codes), never used. */
 #ifndef VD_REPLAY_STEP_AVX2_H
 #define VD_REPLAY_STEP_AVX2_H
+
+enum { VD_LANES = 8 };
 
 #include "kernels/cpu/replay/types.h"
 
@@ -35,7 +37,7 @@ __attribute__((noinline)) static void vd_run_step(const vd_panel_step *panel, co
     __m256i       most = floor_code;
     for (int k = 0; k < VD_STEP; k++)
         most = vd_max_codes(most, row->code[k], panel->code[k]);
-    for (int64_t i = 0; i < count; i++, row++, c += VD_PANEL, low += VD_W) {
+    for (int64_t i = 0; i < count; i++, row++, c += VD_PANEL, low += VD_LANES) {
         most             = _mm256_sub_epi8(most, to_field);
         const __m256i c0 = _mm256_load_si256((const __m256i *)(const void *)c);
         const __m256i c1 = _mm256_load_si256((const __m256i *)(const void *)(c + 8));

@@ -2,6 +2,8 @@
 #ifndef VD_REPLAY_STEP_AVX512_H
 #define VD_REPLAY_STEP_AVX512_H
 
+enum { VD_LANES = 16 };
+
 #include "kernels/cpu/replay/types.h"
 
 static inline __m512i vd_max_codes(__m512i most, uint32_t row_code, const uint8_t *panel_codes)
@@ -38,7 +40,7 @@ __attribute__((noinline)) static void vd_run_step(const vd_panel_step *panel, co
     __m512i       most = floor_code;
     for (int k = 0; k < VD_STEP; k++)
         most = vd_max_codes(most, row->code[k], panel->code[k]);
-    for (int64_t i = 0; i < count; i++, row++, c += VD_PANEL, low += VD_W) {
+    for (int64_t i = 0; i < count; i++, row++, c += VD_PANEL, low += VD_LANES) {
         most             = _mm512_sub_epi8(most, to_field);
         const __m512i c0 = _mm512_load_si512(c), c1 = _mm512_load_si512(c + 16);
         const __m512i c2 = _mm512_load_si512(c + 32), c3 = _mm512_load_si512(c + 48);

@@ -1,5 +1,5 @@
-/* What the parts of the replay share. Include vec_avx2.h or vec_avx512.h first: everything here is compiled once per level, and the width
- * of a panel follows the level's vectors.
+/* What the parts of the replay share. Everything here is compiled once per level. Include vec_*.h and step_*.h first: a panel is four of the
+ * vectors of the level's kernel, of VD_LANES lanes; VD_W is the width of vec_*.h.
  *
  * The algorithm, with proofs of its ranges, is in docs/replay.md. In short: one step of `tc16` adds 16 products, each cut to a multiple of
  * 2^(E-25). Lanes run over outputs. The cut is the processor's own conversion to integer towards zero, after a scaling by 2^(25-E) that is an
@@ -18,7 +18,7 @@
 
 enum {
     VD_STEP        = 16,       /* products of one step: the contract's */
-    VD_PANEL       = 4 * VD_W, /* outputs of one panel: four vectors */
+    VD_PANEL       = 4 * VD_LANES, /* outputs of one panel: four vectors */
     VD_CODE_ORIGIN = 55,       /* a code is the biased exponent less this, 0 for zero and whatever lies below */
     VD_CODE_FLOOR  = 72,       /* the smallest sum of codes that counts: E = -72, one below the window, shows that nothing did */
     VD_CODE_FIELD  = 17,       /* sum of codes less this: E + 127 */
