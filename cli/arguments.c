@@ -61,28 +61,41 @@ static void build_table(cli *c, const cli_spec *spec, table *t)
         t->items[t->count++] = spec->arguments[i];
     t->own = t->count;
     if (spec->common & CLI_WITH_MODEL)
-        t->items[t->count++] = (cli_argument){ "--model", 'm', CLI_TEXT, "DIR", .value = &c->model, .help = "a model folder: a pipeline (with transformer/) or a component's own" };
+        t->items[t->count++] = (cli_argument){
+            "--model", 'm', CLI_TEXT, "DIR", .value = &c->model, .help = "a model folder: a pipeline (with transformer/) or a component's own"};
     if (spec->common & CLI_WITH_NUMBERS) {
-        t->items[t->count++] = (cli_argument){ "--policy", 0, CLI_CHOICE, "bf16|f32|f32-situ", .value = &c->policy, .help = "where numbers round (default bf16, as published)" };
-        t->items[t->count++] = (cli_argument){ "--arith", 0, CLI_CHOICE, "tc16|fma", .value = &c->arith, .help = "bf16 products: tc16, torch's bytes on a Hopper GPU (default), or fma, a CPU's speed" };
-        t->items[t->count++] = (cli_argument){ "--match", 0, CLI_CHOICE, "none|torch2.11-h200", .value = &c->match, .help = "torch2.11-h200: few-row linears as cuBLAS splits them (default none)" };
+        t->items[t->count++] = (cli_argument){
+            "--policy", 0, CLI_CHOICE, "bf16|f32|f32-situ", .value = &c->policy, .help = "where numbers round (default bf16, as published)"};
+        t->items[t->count++] =
+            (cli_argument){"--arith",          0,
+                           CLI_CHOICE,         "tc16|fma",
+                           .value = &c->arith, .help = "bf16 products: tc16, torch's bytes on a Hopper GPU (default), or fma, a CPU's speed"};
+        t->items[t->count++] = (cli_argument){"--match",          0,
+                                              CLI_CHOICE,         "none|torch2.11-h200",
+                                              .value = &c->match, .help = "torch2.11-h200: few-row linears as cuBLAS splits them (default none)"};
     }
     if (spec->common & CLI_WITH_DEVICE) {
-        t->items[t->count++] = (cli_argument){ "--device", 0, CLI_TEXT, "cpu", .value = &c->device, .help = "where it runs (default cpu)" };
-        t->items[t->count++] = (cli_argument){ "--cpu", 0, CLI_CHOICE, "generic|avx2|avx512|avx512bf16", .value = &c->cpu, .help = "the highest vector level used (default: the CPU's best); changes no byte" };
-        t->items[t->count++] = (cli_argument){ "--threads", 0, CLI_INTEGER, "N", 0, 1024, &c->threads, .help = "0 (default): one per CPU; changes no byte" };
+        t->items[t->count++] = (cli_argument){"--device", 0, CLI_TEXT, "cpu", .value = &c->device, .help = "where it runs (default cpu)"};
+        t->items[t->count++] = (cli_argument){"--cpu",          0,
+                                              CLI_CHOICE,       "generic|avx2|avx512|avx512bf16",
+                                              .value = &c->cpu, .help = "the highest vector level used (default: the CPU's best); changes no byte"};
+        t->items[t->count++] =
+            (cli_argument){"--threads", 0, CLI_INTEGER, "N", 0, 1024, &c->threads, .help = "0 (default): one per CPU; changes no byte"};
     }
-    t->items[t->count++] = (cli_argument){ "--json", 0, CLI_FLAG, .value = &c->json, .help = "the result as JSON on stdout, an error as JSON on stderr" };
-    t->items[t->count++] = (cli_argument){ "--progress", 0, CLI_FLAG, .value = &c->progress_asked, .help = "show progress on stderr though it is no terminal" };
-    t->items[t->count++] = (cli_argument){ "--help", 'h', CLI_FLAG, .value = &t->help, .help = "this text" };
+    t->items[t->count++] =
+        (cli_argument){"--json", 0, CLI_FLAG, .value = &c->json, .help = "the result as JSON on stdout, an error as JSON on stderr"};
+    t->items[t->count++] =
+        (cli_argument){"--progress", 0, CLI_FLAG, .value = &c->progress_asked, .help = "show progress on stderr though it is no terminal"};
+    t->items[t->count++] = (cli_argument){"--help", 'h', CLI_FLAG, .value = &t->help, .help = "this text"};
 }
 
 static void print_arguments(const cli_argument *items, int count)
 {
     for (int i = 0; i < count; i++) {
-        char left[128];
-        const char letter[5] = { '-', items[i].letter, ',', ' ', 0 };
-        snprintf(left, sizeof left, "%s%s%s%s", items[i].letter ? letter : "    ", items[i].name, items[i].shown ? " " : "", items[i].shown ? items[i].shown : "");
+        char       left[128];
+        const char letter[5] = {'-', items[i].letter, ',', ' ', 0};
+        snprintf(left, sizeof left, "%s%s%s%s", items[i].letter ? letter : "    ", items[i].name, items[i].shown ? " " : "",
+                 items[i].shown ? items[i].shown : "");
         if (strlen(left) > 28)
             printf("  %s\n%32s%s\n", left, "", items[i].help);
         else
@@ -129,9 +142,9 @@ static bool read_whole(const char *text, char **end, int64_t low, int64_t high, 
 {
     if (!strchr("-0123456789", *text) || !*text)
         return false;
-    errno          = 0;
+    errno             = 0;
     const long long v = strtoll(text, end, 10);
-    *value         = v;
+    *value            = v;
     return *end != text && !errno && v >= low && v <= high;
 }
 
@@ -139,8 +152,8 @@ static int read_list(cli *c, const cli_argument *a, const char *text)
 {
     cli_numbers *list = a->value;
     int          room = 16;
-    list->items = cli_keep(c, (size_t)room, sizeof *list->items);
-    list->count = 0;
+    list->items       = cli_keep(c, (size_t)room, sizeof *list->items);
+    list->count       = 0;
     if (!*text)
         return VD_OK;
     for (const char *p = text;; p++) {
@@ -151,8 +164,8 @@ static int read_list(cli *c, const cli_argument *a, const char *text)
         if (good && *end == '-')
             good = read_whole(end + 1, &end, a->low, a->high, &last) && last >= first && last - first < LIST_LIMIT;
         if (!good || (*end && *end != ','))
-            return cli_fail_usage(c, "%s is '%s'; it must be a list like 0,3,8-11 of whole numbers from %lld to %lld", a->name, text, (long long)a->low,
-                                  (long long)a->high);
+            return cli_fail_usage(c, "%s is '%s'; it must be a list like 0,3,8-11 of whole numbers from %lld to %lld", a->name, text,
+                                  (long long)a->low, (long long)a->high);
         for (int64_t i = first; i <= last; i++) {
             if (list->count == room) {
                 int64_t *more = cli_keep(c, (size_t)room * 2, sizeof *more);
@@ -240,7 +253,7 @@ static int fail_unknown(cli *c, const table *t, const char *word)
 
 static int parse(cli *c, const cli_spec *spec, table *t, int argc, char **argv)
 {
-    int  placed = 0;
+    int  placed          = 0;
     bool only_positional = false;
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
@@ -284,7 +297,7 @@ static int parse(cli *c, const cli_spec *spec, table *t, int argc, char **argv)
 
 bool cli_parse(cli *c, const cli_spec *spec, int argc, char **argv)
 {
-    table t = { 0 };
+    table t = {0};
     build_table(c, spec, &t);
     /* --help wins over whatever else is wrong with the line. */
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)

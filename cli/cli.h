@@ -23,25 +23,25 @@ typedef struct cli_numbers {
 
 typedef struct cli_progress {
     bool    wanted, terminal;
-    bool    line_open;    /* a line without its end is on the terminal */
-    int64_t shown_at;     /* milliseconds */
-    int64_t shown_tenth;  /* off a terminal: the last tenth that was written */
+    bool    line_open;   /* a line without its end is on the terminal */
+    int64_t shown_at;    /* milliseconds */
+    int64_t shown_tenth; /* off a terminal: the last tenth that was written */
 } cli_progress;
 
 typedef struct cli {
     const char  *verb;
-    int          argc;    /* of the whole program: receipts quote it */
+    int          argc; /* of the whole program: receipts quote it */
     char       **argv;
     bool         json, progress_asked;
-    const char  *model;   /* -m */
+    const char  *model; /* -m */
     const char  *device;
-    int          cpu;     /* index into cli_cpu_names, or -1 */
+    int          cpu; /* index into cli_cpu_names, or -1 */
     int64_t      threads;
     int          policy, arith, match;
     vd_context  *ctx;
     cli_progress progress;
-    int          exit;    /* set when cli_parse returns false */
-    void        *kept;    /* cli_keep's memory */
+    int          exit; /* set when cli_parse returns false */
+    void        *kept; /* cli_keep's memory */
 } cli;
 
 /* ---- Arguments: arguments.c ---- */
@@ -58,12 +58,12 @@ typedef enum cli_kind {
 } cli_kind;
 
 typedef struct cli_argument {
-    const char *name;  /* "--rows"; a positional argument: "FILE" */
-    char        letter;/* 'm' for -m, or 0 */
+    const char *name;   /* "--rows"; a positional argument: "FILE" */
+    char        letter; /* 'm' for -m, or 0 */
     cli_kind    kind;
     const char *shown; /* "DIR"; for choices the words */
     int64_t     low, high;
-    void       *value; /* left as it is when the argument is not given */
+    void       *value;    /* left as it is when the argument is not given */
     bool        optional; /* of positional arguments */
     const char *help;
 } cli_argument;
@@ -71,10 +71,10 @@ typedef struct cli_argument {
 enum { CLI_WITH_MODEL = 1, CLI_WITH_DEVICE = 2, CLI_WITH_NUMBERS = 4 };
 
 typedef struct cli_spec {
-    const char         *usage;       /* after "verdit VERB " */
+    const char         *usage; /* after "verdit VERB " */
     const char         *about;
     const char         *examples;
-    int                 common;      /* CLI_WITH_… */
+    int                 common; /* CLI_WITH_… */
     const cli_argument *arguments;
     int                 argument_count;
     const cli_argument *positionals; /* in order; the last may be CLI_TEXTS */
@@ -89,11 +89,11 @@ const char *cli_nearest(const char *text, const char *const *words, int count);
 /* ---- Speaking and ending: report.c ---- */
 
 /* `verdit: text` on stderr, with --json also {"error": …}; returns `status`, the exit code. */
-int  cli_fail(cli *c, vd_status status, const char *reason, const char *format, ...) __attribute__((format(printf, 4, 5)));
+int cli_fail(cli *c, vd_status status, const char *reason, const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* The same for what the context says. */
-int  cli_fail_library(cli *c, vd_status status);
+int cli_fail_library(cli *c, vd_status status);
 /* Usage errors name the verb's help. */
-int  cli_fail_usage(cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_fail_usage(cli *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Opens c->ctx from the common arguments, with progress and Ctrl-C; false: c->exit is the exit code. */
 bool cli_open(cli *c);
 void cli_end_progress(cli *c);

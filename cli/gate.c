@@ -10,7 +10,8 @@ static void print_faults(const cli *c)
     const vd_gate_fault *fault;
     for (int i = 0; (fault = vd_gate_list_fault(i)); i++) {
         if (c->json)
-            json_array_append_new(list, json_pack("{ss ss ss ss}", "name", fault->name, "what", fault->what, "place", fault->place, "how", fault->how));
+            json_array_append_new(list,
+                                  json_pack("{ss ss ss ss}", "name", fault->name, "what", fault->what, "place", fault->place, "how", fault->how));
         else
             printf("%-18s %s\n%-18s   where: %s\n", fault->name, fault->what, "", fault->place);
     }
@@ -34,8 +35,9 @@ static const char *describe_bytes(char text[48], const char *run, int64_t differ
 static void print_node(const vd_gate_node *n)
 {
     char bytes[48];
-    printf("%-10s %-5s  %9.2e %5.2f  %9.2e %5.2f  %5.2f  %s\n", n->name, n->verdict == VD_VERDICT_FAIL ? "FAIL" : vd_verdict_name(n->verdict), n->cosine.value, n->cosine.ratio,
-           n->worst_row.value, n->worst_row.ratio, fmax(n->cosine.torch_share, n->worst_row.torch_share), describe_bytes(bytes, n->bytes_run, n->bytes_differ));
+    printf("%-10s %-5s  %9.2e %5.2f  %9.2e %5.2f  %5.2f  %s\n", n->name, n->verdict == VD_VERDICT_FAIL ? "FAIL" : vd_verdict_name(n->verdict),
+           n->cosine.value, n->cosine.ratio, n->worst_row.value, n->worst_row.ratio, fmax(n->cosine.torch_share, n->worst_row.torch_share),
+           describe_bytes(bytes, n->bytes_run, n->bytes_differ));
     if (n->why && *n->why) {
         fputs("           ", stdout);
         cli_show(stdout, n->why);
@@ -46,8 +48,8 @@ static void print_node(const vd_gate_node *n)
 static void print_step(const vd_gate_step *s)
 {
     char bytes[48];
-    printf("step       %-5s  %9.2e %5.2f  %9.2e %5.2f      -  %s   (l2; reported, not gated)\n", s->within ? "near" : "far", s->distance.l2, s->l2_ratio,
-           s->distance.worst_row, s->worst_row_ratio, describe_bytes(bytes, s->bytes_run, s->bytes_differ));
+    printf("step       %-5s  %9.2e %5.2f  %9.2e %5.2f      -  %s   (l2; reported, not gated)\n", s->within ? "near" : "far", s->distance.l2,
+           s->l2_ratio, s->distance.worst_row, s->worst_row_ratio, describe_bytes(bytes, s->bytes_run, s->bytes_differ));
     if (s->repeat_differs)
         printf("           a second run differs in %lld elements\n", (long long)s->repeat_differs);
 }
@@ -58,7 +60,8 @@ static void print_result(const vd_gate_result *r, bool with_step)
     cli_show(stdout, r->case_path);
     fputs("\nmodel  ", stdout);
     cli_show(stdout, r->model_path);
-    printf("\npolicy %s, arith %s, match %s; limits from %lld honest runs\n\n", vd_policy_name(r->policy), vd_arith_name(r->arith), vd_match_name(r->match), (long long)r->limit_runs);
+    printf("\npolicy %s, arith %s, match %s; limits from %lld honest runs\n\n", vd_policy_name(r->policy), vd_arith_name(r->arith),
+           vd_match_name(r->match), (long long)r->limit_runs);
     if (r->planted)
         printf("PLANTED %s: %s; must show at %s\n\n", r->planted->name, r->planted->what, r->planted_at);
     puts("node       verdict  cosine ratio  worst row ratio  torch  bytes of the recorded GPU run");
@@ -91,30 +94,30 @@ int cli_gate(cli *c, int argc, char **argv)
     vd_gate_options o;
     vd_gate_options_init(&o);
     const cli_argument arguments[] = {
-        { "--model", 'm', CLI_TEXT, "DIR", .value = &c->model, .help = "the model (default: where the case says)" },
-        { "--policy", 0, CLI_TEXT, "bf16|f32|f32-situ", .value = &policy, .help = "must be the case's (default)" },
-        { "--arith", 0, CLI_CHOICE, "tc16|fma", .value = &c->arith, .help = "bf16 products: tc16 (default) or fma" },
-        { "--match", 0, CLI_CHOICE, "none|torch2.11-h200", .value = &c->match, .help = "few-row linears as cuBLAS splits them" },
-        { "--html", 0, CLI_TEXT, "FILE", .value = &o.html_path, .help = "write the report as one self-contained page" },
-        { "--report", 0, CLI_TEXT, "FILE", .value = &o.json_path, .help = "write the report as JSON (--json prints it instead)" },
-        { "--plant", 0, CLI_TEXT, "FAULT[@PLACE]", .value = &o.plant, .help = "plant a fault, which must be caught there; --plant list shows them" },
-        { "--no-step", 0, CLI_FLAG, .value = &node_only, .help = "leave the whole step out" },
-        { "--hash", 0, CLI_FLAG, .value = &o.hash, .help = "hash weight files above 256 MB too" },
+        {"--model", 'm', CLI_TEXT, "DIR", .value = &c->model, .help = "the model (default: where the case says)"},
+        {"--policy", 0, CLI_TEXT, "bf16|f32|f32-situ", .value = &policy, .help = "must be the case's (default)"},
+        {"--arith", 0, CLI_CHOICE, "tc16|fma", .value = &c->arith, .help = "bf16 products: tc16 (default) or fma"},
+        {"--match", 0, CLI_CHOICE, "none|torch2.11-h200", .value = &c->match, .help = "few-row linears as cuBLAS splits them"},
+        {"--html", 0, CLI_TEXT, "FILE", .value = &o.html_path, .help = "write the report as one self-contained page"},
+        {"--report", 0, CLI_TEXT, "FILE", .value = &o.json_path, .help = "write the report as JSON (--json prints it instead)"},
+        {"--plant", 0, CLI_TEXT, "FAULT[@PLACE]", .value = &o.plant, .help = "plant a fault, which must be caught there; --plant list shows them"},
+        {"--no-step", 0, CLI_FLAG, .value = &node_only, .help = "leave the whole step out"},
+        {"--hash", 0, CLI_FLAG, .value = &o.hash, .help = "hash weight files above 256 MB too"},
     };
-    const cli_argument positionals[] = { { "CASE", 0, CLI_TEXT, .value = &case_path, .optional = true, .help = "a case's folder (docs/cases.md)" } };
+    const cli_argument positionals[] = {{"CASE", 0, CLI_TEXT, .value = &case_path, .optional = true, .help = "a case's folder (docs/cases.md)"}};
     const cli_spec     spec          = {
-        .usage            = "CASE [-m DIR] [--html FILE] [--plant FAULT[@PLACE]]",
-        .about            = "Runs every node of a recorded case alone and judges its distance to float32 against honest runs of the published module.\n"
-                            "Says which nodes equal a GPU's bytes, where recorded. On failure: the first wrong node and the likely cause.\n"
-                            "Exit 0: every node held. 1: one did not.",
-        .examples         = "  verdit gate models/moss-small/case-bf16\n"
-                            "  verdit gate CASE --html report.html --match torch2.11-h200\n"
-                            "  verdit gate models/moss-small/case-bf16 --plant row-5%@b3   # must fail, and there\n",
-        .common           = CLI_WITH_DEVICE,
-        .arguments        = arguments,
-        .argument_count   = sizeof arguments / sizeof *arguments,
-        .positionals      = positionals,
-        .positional_count = 1,
+                     .usage     = "CASE [-m DIR] [--html FILE] [--plant FAULT[@PLACE]]",
+                     .about     = "Runs every node of a recorded case alone and judges its distance to float32 against honest runs of the published module.\n"
+                                               "Says which nodes equal a GPU's bytes, where recorded. On failure: the first wrong node and the likely cause.\n"
+                                               "Exit 0: every node held. 1: one did not.",
+                     .examples  = "  verdit gate models/moss-small/case-bf16\n"
+                                               "  verdit gate CASE --html report.html --match torch2.11-h200\n"
+                                               "  verdit gate models/moss-small/case-bf16 --plant row-5%@b3   # must fail, and there\n",
+                     .common    = CLI_WITH_DEVICE,
+                     .arguments = arguments,
+                     .argument_count   = sizeof arguments / sizeof *arguments,
+                     .positionals      = positionals,
+                     .positional_count = 1,
     };
     if (!cli_parse(c, &spec, argc, argv))
         return c->exit;

@@ -72,7 +72,8 @@ static void print_error(cli *c, vd_status status, const char *reason, const char
     }
     fputc('\n', stderr);
     if (c->json) {
-        json_t *error = json_pack("{s{ss ss si so}}", "error", "status", vd_status_name(status), "reason", reason, "exit", (int)status, "message", cli_text(text));
+        json_t *error = json_pack("{s{ss ss si so}}", "error", "status", vd_status_name(status), "reason", reason, "exit", (int)status, "message",
+                                  cli_text(text));
         char   *line  = error ? json_dumps(error, JSON_COMPACT) : NULL;
         fprintf(stderr, "%s\n", line ? line : "{\"error\":{}}");
         free(line);
@@ -161,15 +162,15 @@ static void on_log(void *user, vd_log_level level, const char *text)
 
 bool cli_open(cli *c)
 {
-    static const char *const cpu_names[] = { "generic", "avx2", "avx512", "avx512bf16" };
+    static const char *const cpu_names[] = {"generic", "avx2", "avx512", "avx512bf16"};
     if (c->device && strcmp(c->device, "cpu")) {
         c->exit = strncmp(c->device, "cuda", 4)
-                    ? cli_fail_usage(c, "--device is '%s'; it must be cpu", c->device)
-                    : cli_fail(c, VD_UNSUPPORTED, "device", "--device %s: this build has no CUDA kernels; use --device cpu", c->device);
+                      ? cli_fail_usage(c, "--device is '%s'; it must be cpu", c->device)
+                      : cli_fail(c, VD_UNSUPPORTED, "device", "--device %s: this build has no CUDA kernels; use --device cpu", c->device);
         return false;
     }
     /* The handler only sets a mark, and only once: a second Ctrl-C ends the program at once. */
-    const struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND };
+    const struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is then a failed write, with its message, not a killed program and a stray file */
@@ -178,12 +179,12 @@ bool cli_open(cli *c)
     c->progress.shown_tenth = -1;
     vd_options options;
     vd_options_init(&options);
-    options.threads       = (int)c->threads;
-    options.cpu           = c->cpu >= 0 ? cpu_names[c->cpu] : NULL;
-    options.log           = on_log;
-    options.log_user      = c;
-    options.progress      = on_progress;
-    options.progress_user = c;
+    options.threads        = (int)c->threads;
+    options.cpu            = c->cpu >= 0 ? cpu_names[c->cpu] : NULL;
+    options.log            = on_log;
+    options.log_user       = c;
+    options.progress       = on_progress;
+    options.progress_user  = c;
     const vd_status status = vd_open(&options, &c->ctx);
     if (status != VD_OK)
         c->exit = cli_fail_library(c, status);
@@ -216,7 +217,7 @@ void cli_print_json(json_t *value)
 
 const char *cli_bytes(char text[32], int64_t bytes)
 {
-    static const char *const units[] = { "bytes", "kB", "MB", "GB", "TB" };
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
     double                   value   = (double)bytes;
     int                      unit    = 0;
     for (; value >= 1000 && unit < 4; unit++)

@@ -71,38 +71,39 @@ static json_t *make_result(const vd_run_options *o)
 
 int cli_run(cli *c, int argc, char **argv)
 {
-    cli_texts          inputs = { 0 }, outputs = { 0 }, receipts = { 0 }, taps = { 0 };
-    cli_numbers        skip = { 0 }, rows = { 0 };
+    cli_texts          inputs = {0}, outputs = {0}, receipts = {0}, taps = {0};
+    cli_numbers        skip = {0}, rows = {0};
     const char        *from = NULL, *to = NULL;
-    int64_t            size[2] = { 0 }, text_rows = 0, repeats = 1;
-    bool               hash = false;
+    int64_t            size[2] = {0}, text_rows = 0, repeats = 1;
+    bool               hash        = false;
     const cli_argument arguments[] = {
-        { "--input", 'i', CLI_TEXTS, "FILE", .value = &inputs, .help = "safetensors: latents, text, t, or nodes by name; again for each sample of a batch" },
-        { "--output", 'o', CLI_TEXTS, "FILE", .value = &outputs, .help = "safetensors to write, one per input" },
-        { "--from", 0, CLI_TEXT, "NODE", .value = &from, .help = "the first node to compute; its rows come as x or under their name" },
-        { "--to", 0, CLI_TEXT, "NODE", .value = &to, .help = "the last one (default velocity)" },
-        { "--tap", 0, CLI_TEXTS, "NODES", .value = &taps, .help = "nodes to write too: --tap 'x.*,b2.q' (* is any run of characters)" },
-        { "--skip", 0, CLI_LIST, "BLOCKS", 0, 1 << 20, &skip, .help = "blocks left out: --skip 22" },
-        { "--rows", 0, CLI_LIST, "ROWS", 0, 1 << 24, &rows, .help = "only these joint rows leave the last block (image rows first, then text)" },
-        { "--size", 0, CLI_SIZE, "HxW", 1, 65536, size, .help = "the latent's size where latents are not given" },
-        { "--text-rows", 0, CLI_INTEGER, "T", 1, 1 << 24, &text_rows, .help = "text rows where text is not given" },
-        { "--repeat", 0, CLI_INTEGER, "N", 1, 1000, &repeats, .help = "run N times and compare every byte" },
-        { "--hash", 0, CLI_FLAG, .value = &hash, .help = "hash every weight file for the receipt (files up to 256 MB always are)" },
-        { "--receipt", 0, CLI_TEXTS, "FILE", .value = &receipts, .help = "where the receipt goes (default OUTPUT.receipt.json), one per output" },
+        {"--input", 'i', CLI_TEXTS, "FILE", .value = &inputs,
+         .help = "safetensors: latents, text, t, or nodes by name; again for each sample of a batch"},
+        {"--output", 'o', CLI_TEXTS, "FILE", .value = &outputs, .help = "safetensors to write, one per input"},
+        {"--from", 0, CLI_TEXT, "NODE", .value = &from, .help = "the first node to compute; its rows come as x or under their name"},
+        {"--to", 0, CLI_TEXT, "NODE", .value = &to, .help = "the last one (default velocity)"},
+        {"--tap", 0, CLI_TEXTS, "NODES", .value = &taps, .help = "nodes to write too: --tap 'x.*,b2.q' (* is any run of characters)"},
+        {"--skip", 0, CLI_LIST, "BLOCKS", 0, 1 << 20, &skip, .help = "blocks left out: --skip 22"},
+        {"--rows", 0, CLI_LIST, "ROWS", 0, 1 << 24, &rows, .help = "only these joint rows leave the last block (image rows first, then text)"},
+        {"--size", 0, CLI_SIZE, "HxW", 1, 65536, size, .help = "the latent's size where latents are not given"},
+        {"--text-rows", 0, CLI_INTEGER, "T", 1, 1 << 24, &text_rows, .help = "text rows where text is not given"},
+        {"--repeat", 0, CLI_INTEGER, "N", 1, 1000, &repeats, .help = "run N times and compare every byte"},
+        {"--hash", 0, CLI_FLAG, .value = &hash, .help = "hash every weight file for the receipt (files up to 256 MB always are)"},
+        {"--receipt", 0, CLI_TEXTS, "FILE", .value = &receipts, .help = "where the receipt goes (default OUTPUT.receipt.json), one per output"},
     };
     const cli_spec spec = {
-        .usage          = "-m DIR -i FILE -o FILE [--from NODE] [--to NODE] [--tap NODES]",
-        .about          = "Runs a model once: latents [C,h,w] F32, text [T,text_dim] BF16, t [1] F32 (1000 times sigma) in, velocity [C,h,w] F32 out.\n"
-                          "Nodes: time, mod, head_mod, video, text.in, text.0, text.1, x.0 (rows entering block 0), x.N (after N blocks), velocity;\n"
-                          "inside block N: bN.a .q .k .v .q_rot .k_rot .att .o .mid .b .ug .situ .down.\n"
-                          "The bytes depend on inputs, weights, --policy, --arith and --match, on nothing else. Each output gets a receipt that\n"
-                          "verdit verify can check on another machine.",
-        .examples       = "  verdit run -m models/moss-small -i in.safetensors -o out.safetensors\n"
-                          "  verdit run -m MODEL -i in.safetensors -o out.safetensors --tap 'x.*' --match torch2.11-h200\n"
-                          "  verdit run -m MODEL -i a.safetensors -o a.out.safetensors -i b.safetensors -o b.out.safetensors   # a batch\n"
-                          "  verdit run -m MODEL -i x20.safetensors -o x21.safetensors --from b20.a --to x.21 --size 32x32     # one block\n",
-        .common         = CLI_WITH_MODEL | CLI_WITH_NUMBERS | CLI_WITH_DEVICE,
-        .arguments      = arguments,
+        .usage     = "-m DIR -i FILE -o FILE [--from NODE] [--to NODE] [--tap NODES]",
+        .about     = "Runs a model once: latents [C,h,w] F32, text [T,text_dim] BF16, t [1] F32 (1000 times sigma) in, velocity [C,h,w] F32 out.\n"
+                     "Nodes: time, mod, head_mod, video, text.in, text.0, text.1, x.0 (rows entering block 0), x.N (after N blocks), velocity;\n"
+                     "inside block N: bN.a .q .k .v .q_rot .k_rot .att .o .mid .b .ug .situ .down.\n"
+                     "The bytes depend on inputs, weights, --policy, --arith and --match, on nothing else. Each output gets a receipt that\n"
+                     "verdit verify can check on another machine.",
+        .examples  = "  verdit run -m models/moss-small -i in.safetensors -o out.safetensors\n"
+                     "  verdit run -m MODEL -i in.safetensors -o out.safetensors --tap 'x.*' --match torch2.11-h200\n"
+                     "  verdit run -m MODEL -i a.safetensors -o a.out.safetensors -i b.safetensors -o b.out.safetensors   # a batch\n"
+                     "  verdit run -m MODEL -i x20.safetensors -o x21.safetensors --from b20.a --to x.21 --size 32x32     # one block\n",
+        .common    = CLI_WITH_MODEL | CLI_WITH_NUMBERS | CLI_WITH_DEVICE,
+        .arguments = arguments,
         .argument_count = sizeof arguments / sizeof *arguments,
     };
     if (!cli_parse(c, &spec, argc, argv))
@@ -117,27 +118,27 @@ int cli_run(cli *c, int argc, char **argv)
         return c->exit;
     vd_run_options o;
     vd_run_options_init(&o);
-    o.model          = c->model;
-    o.inputs         = inputs.items;
-    o.outputs        = outputs.items;
-    o.receipts       = receipts.items;
-    o.count          = inputs.count;
-    o.forward.policy = (vd_policy)c->policy;
-    o.forward.arith  = (vd_arith)c->arith;
-    o.forward.match  = (vd_match)c->match;
-    o.forward.from   = from;
-    o.forward.to     = to;
-    o.forward.taps   = taps.count ? join(c, &taps) : NULL;
-    o.h              = size[0];
-    o.w              = size[1];
-    o.text_rows      = text_rows;
-    o.skip           = skip.items;
-    o.skip_count     = skip.count;
-    o.rows           = rows.items;
-    o.row_count      = rows.count;
-    o.repeats        = (int)repeats;
-    o.hash_weights   = hash;
-    o.command        = cli_command(c);
+    o.model                = c->model;
+    o.inputs               = inputs.items;
+    o.outputs              = outputs.items;
+    o.receipts             = receipts.items;
+    o.count                = inputs.count;
+    o.forward.policy       = (vd_policy)c->policy;
+    o.forward.arith        = (vd_arith)c->arith;
+    o.forward.match        = (vd_match)c->match;
+    o.forward.from         = from;
+    o.forward.to           = to;
+    o.forward.taps         = taps.count ? join(c, &taps) : NULL;
+    o.h                    = size[0];
+    o.w                    = size[1];
+    o.text_rows            = text_rows;
+    o.skip                 = skip.items;
+    o.skip_count           = skip.count;
+    o.rows                 = rows.items;
+    o.row_count            = rows.count;
+    o.repeats              = (int)repeats;
+    o.hash_weights         = hash;
+    o.command              = cli_command(c);
     const vd_status status = vd_run(c->ctx, &o);
     if (status != VD_OK)
         return cli_fail_library(c, status);

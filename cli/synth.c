@@ -6,32 +6,33 @@
 int cli_synth(cli *c, int argc, char **argv)
 {
     const char        *dir = NULL, *inputs = NULL;
-    cli_texts          set = { 0 };
-    int64_t            size[2] = { 8, 8 }, text_rows = 16, seed = 1;
-    double             t     = 910;
-    const char        *shape = "tiny";
+    cli_texts          set     = {0};
+    int64_t            size[2] = {8, 8}, text_rows = 16, seed = 1;
+    double             t           = 910;
+    const char        *shape       = "tiny";
     const cli_argument arguments[] = {
-        { "--shape", 's', CLI_TEXT, "tiny|small|moss", .value = &shape, .help = "sizes: tiny (default), small (head width 128), moss (as published, 10 GB)" },
-        { "--seed", 0, CLI_INTEGER, "N", 0, INT64_MAX, &seed, .help = "which model (default 1)" },
-        { "--set", 0, CLI_TEXTS, "KEY=VALUE", .value = &set, .help = "change a size, as config.json names it: --set num_layers=2 (may be repeated)" },
-        { "--inputs", 'i', CLI_TEXT, "FILE", .value = &inputs, .help = "write a request too: latents, text, t; without DIR only that" },
-        { "--latents", 0, CLI_SIZE, "HxW", 1, 4096, size, .help = "its latents (default 8x8)" },
-        { "--text-rows", 0, CLI_INTEGER, "T", 1, 1048576, &text_rows, .help = "its text rows (default 16)" },
-        { "--t", 't', CLI_NUMBER, "T", 0, 1000, &t, .help = "its time, 1000 times sigma (default 910)" },
+        {"--shape", 's', CLI_TEXT, "tiny|small|moss", .value = &shape,
+         .help = "sizes: tiny (default), small (head width 128), moss (as published, 10 GB)"},
+        {"--seed", 0, CLI_INTEGER, "N", 0, INT64_MAX, &seed, .help = "which model (default 1)"},
+        {"--set", 0, CLI_TEXTS, "KEY=VALUE", .value = &set, .help = "change a size, as config.json names it: --set num_layers=2 (may be repeated)"},
+        {"--inputs", 'i', CLI_TEXT, "FILE", .value = &inputs, .help = "write a request too: latents, text, t; without DIR only that"},
+        {"--latents", 0, CLI_SIZE, "HxW", 1, 4096, size, .help = "its latents (default 8x8)"},
+        {"--text-rows", 0, CLI_INTEGER, "T", 1, 1048576, &text_rows, .help = "its text rows (default 16)"},
+        {"--t", 't', CLI_NUMBER, "T", 0, 1000, &t, .help = "its time, 1000 times sigma (default 910)"},
     };
-    const cli_argument positionals[] = { { "DIR", 0, CLI_TEXT, .value = &dir, .optional = true, .help = "the folder to make" } };
+    const cli_argument positionals[] = {{"DIR", 0, CLI_TEXT, .value = &dir, .optional = true, .help = "the folder to make"}};
     const cli_spec     spec          = {
-        .usage          = "[DIR] [--shape tiny|small|moss] [--seed N] [--inputs FILE]",
-        .about          = "Makes a model whose every weight is a function of its name, an index and a seed: the same bytes on any machine.\n"
-                          "A folder that holds a model already is left as it is.",
-        .examples       = "  verdit synth /tmp/tiny\n"
-                          "  verdit synth /tmp/tiny --inputs /tmp/in.safetensors --latents 4x4 --text-rows 16\n"
-                          "  verdit synth /data/moss --shape moss --seed 1        # 10 GB, the recorded run's model\n",
-        .common         = CLI_WITH_DEVICE,
-        .arguments      = arguments,
-        .argument_count = sizeof arguments / sizeof *arguments,
-        .positionals      = positionals,
-        .positional_count = 1,
+                     .usage            = "[DIR] [--shape tiny|small|moss] [--seed N] [--inputs FILE]",
+                     .about            = "Makes a model whose every weight is a function of its name, an index and a seed: the same bytes on any machine.\n"
+                                                      "A folder that holds a model already is left as it is.",
+                     .examples         = "  verdit synth /tmp/tiny\n"
+                                                      "  verdit synth /tmp/tiny --inputs /tmp/in.safetensors --latents 4x4 --text-rows 16\n"
+                                                      "  verdit synth /data/moss --shape moss --seed 1        # 10 GB, the recorded run's model\n",
+                     .common           = CLI_WITH_DEVICE,
+                     .arguments        = arguments,
+                     .argument_count   = sizeof arguments / sizeof *arguments,
+                     .positionals      = positionals,
+                     .positional_count = 1,
     };
     if (!cli_parse(c, &spec, argc, argv))
         return c->exit;
@@ -41,9 +42,9 @@ int cli_synth(cli *c, int argc, char **argv)
         return c->exit;
     vd_synth_options options;
     vd_synth_options_init(&options);
-    options.shape = shape;
-    options.seed  = (uint64_t)seed;
-    options.set   = set.items;
+    options.shape    = shape;
+    options.seed     = (uint64_t)seed;
+    options.set      = set.items;
     vd_status status = VD_OK;
     if (dir)
         status = vd_synth_write_model(c->ctx, dir, &options);
@@ -53,7 +54,8 @@ int cli_synth(cli *c, int argc, char **argv)
         return cli_fail_library(c, status);
     cli_end_progress(c);
     if (c->json) {
-        cli_print_json(json_pack("{so* so* ss sI}", "model", dir ? cli_text(dir) : NULL, "inputs", inputs ? cli_text(inputs) : NULL, "shape", shape, "seed", (json_int_t)seed));
+        cli_print_json(json_pack("{so* so* ss sI}", "model", dir ? cli_text(dir) : NULL, "inputs", inputs ? cli_text(inputs) : NULL, "shape", shape,
+                                 "seed", (json_int_t)seed));
     } else {
         if (dir)
             printf("%s: synthetic model, shape %s, seed %lld\n", dir, shape, (long long)seed);

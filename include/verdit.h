@@ -528,9 +528,9 @@ typedef struct vd_bench_row {
 /* A result other than 0 stops the bench (VD_CANCELLED). */
 typedef int vd_bench_fn(void *user, const vd_bench_row *row);
 
-/* `seconds`: how long each row may take, about; 0: 0.5. *peak receives the peak in GFLOP/s of one core, *level the vector level that ran (either
+/* `only`: one operation by name, or NULL for all. `seconds`: how long each row may take, about; 0: 0.5. *peak receives the peak in GFLOP/s of one core, *level the vector level that ran (either
  * may be NULL). */
-vd_status vd_bench(vd_context *ctx, double seconds, vd_bench_fn *row, void *user, double *peak, const char **level);
+vd_status vd_bench(vd_context *ctx, const char *only, double seconds, vd_bench_fn *row, void *user, double *peak, const char **level);
 
 #ifdef __cplusplus
 }

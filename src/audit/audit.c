@@ -11,13 +11,13 @@
 enum { STAGE_FRONT = -1 }; /* stages: front, blocks 0 … layers-1, then the head as number `layers` */
 
 typedef struct stage {
-    int64_t      number;
-    char        *taps;       /* comma-separated targets */
-    int64_t     *rows;       /* union of the targets' sampled rows */
-    int64_t      row_count;
-    int64_t      targets, last; /* how many, and the node number of the last in order of execution */
-    vd_tensor   *inputs;
-    int          input_count;
+    int64_t    number;
+    char      *taps; /* comma-separated targets */
+    int64_t   *rows; /* union of the targets' sampled rows */
+    int64_t    row_count;
+    int64_t    targets, last; /* how many, and the node number of the last in order of execution */
+    vd_tensor *inputs;
+    int        input_count;
 } stage;
 
 static int64_t layers_of(const vd_verification *v) { return vd_model_moss(v->model)->config.layers; }
@@ -81,7 +81,7 @@ static vd_status find_inputs(vd_verification *v, stage *s, bool *complete)
         *complete |= !strcmp(t.name, entering) || !strcmp(t.name, "x");
         s->inputs[s->input_count++] = t;
     }
-    const char *const wanted[] = { entering, "mod", "head_mod" };
+    const char *const wanted[] = {entering, "mod", "head_mod"};
     for (int i = s->number == STAGE_FRONT ? 3 : 0; i < 3; i++) {
         const vd_tensor *t = vd_tensors_find(v->output, wanted[i]);
         for (int k = 0; k < s->input_count && t; k++)
@@ -143,9 +143,9 @@ static vd_status compare_stage(vd_verification *v, const stage *s, const vd_coll
         const bool some = chosen && vd_rows_count(t) == s->row_count; /* keys and their like have all rows */
         if (vd_verify_rows(v, said, t, some ? s->rows : NULL, some ? s->row_count : 0, &wrong, &first) != VD_OK)
             return v->ctx->status;
-        const vd_status status =
-            wrong ? vd_verify_note(v, false, what, "%lld of %lld sampled rows differ, the first is row %lld", (long long)wrong, (long long)said->row_count, (long long)first)
-                  : vd_verify_note(v, true, what, "%lld sampled rows have the same bytes", (long long)said->row_count);
+        const vd_status status = wrong ? vd_verify_note(v, false, what, "%lld of %lld sampled rows differ, the first is row %lld", (long long)wrong,
+                                                        (long long)said->row_count, (long long)first)
+                                       : vd_verify_note(v, true, what, "%lld sampled rows have the same bytes", (long long)said->row_count);
         if (status != VD_OK)
             return status;
     }
@@ -154,20 +154,32 @@ static vd_status compare_stage(vd_verification *v, const stage *s, const vd_coll
 
 static vd_status run_stage(vd_verification *v, stage *s)
 {
-    const vd_receipt  *r = &v->receipt;
+    const vd_receipt  *r      = &v->receipt;
     const int64_t      layers = layers_of(v);
     char               from[VD_MOSS_NODE_NAME], to[VD_MOSS_NODE_NAME];
-    vd_collection      values = { 0 };
+    vd_collection      values = {0};
     vd_forward_options o;
     vd_forward_options_init(&o);
     o.policy = r->policy, o.arith = r->arith, o.match = r->match, o.taps = s->taps, o.from = from, o.to = to;
     const bool head = s->number == layers, front = s->number == STAGE_FRONT;
-    snprintf(from, sizeof from, head ? "velocity" : front ? "time" : is_skipped(v, s->number) ? "x.%lld" : "b%lld.a", (long long)s->number + (is_skipped(v, s->number) ? 1 : 0));
+    snprintf(from, sizeof from,
+             head                       ? "velocity"
+             : front                    ? "time"
+             : is_skipped(v, s->number) ? "x.%lld"
+                                        : "b%lld.a",
+             (long long)s->number + (is_skipped(v, s->number) ? 1 : 0));
     vd_moss_node_name(s->last, layers, to);
-    const bool chosen = !head && !front && !is_skipped(v, s->number);
-    const vd_sample sample = { .inputs = s->inputs, .input_count = s->input_count, .h = r->h, .w = r->w, .text_rows = r->text_rows, .skip = r->skip,
-                               .skip_count = (int)r->skip_count, .rows = chosen ? s->rows : NULL, .row_count = chosen ? s->row_count : 0 };
-    vd_status status = vd_forward_collect(v->ctx, v->model, &o, &sample, 1, &values);
+    const bool      chosen = !head && !front && !is_skipped(v, s->number);
+    const vd_sample sample = {.inputs      = s->inputs,
+                              .input_count = s->input_count,
+                              .h           = r->h,
+                              .w           = r->w,
+                              .text_rows   = r->text_rows,
+                              .skip        = r->skip,
+                              .skip_count  = (int)r->skip_count,
+                              .rows        = chosen ? s->rows : NULL,
+                              .row_count   = chosen ? s->row_count : 0};
+    vd_status       status = vd_forward_collect(v->ctx, v->model, &o, &sample, 1, &values);
     if (status == VD_OK)
         status = compare_stage(v, s, &values, chosen);
     vd_collection_free(v->ctx, &values);
@@ -176,14 +188,15 @@ static vd_status run_stage(vd_verification *v, stage *s)
 
 vd_status vd_verify_audit(vd_verification *v)
 {
-    const int64_t layers = layers_of(v);
+    const int64_t layers  = layers_of(v);
     int64_t       audited = 0, missed = 0;
     char          missing[512] = "";
     if (v->receipt.row_count >= 0)
-        return vd_fail(v->ctx, VD_UNSUPPORTED, "audit", "%s: the run gave chosen rows only, so nothing follows from its output; repeat it instead (verify without --audit)", v->path);
+        return vd_fail(v->ctx, VD_UNSUPPORTED, "audit",
+                       "%s: the run gave chosen rows only, so nothing follows from its output; repeat it instead (verify without --audit)", v->path);
     vd_status status = VD_OK;
     for (int64_t n = STAGE_FRONT; status == VD_OK && n <= layers; n++) {
-        stage s        = { .number = n };
+        stage s        = {.number = n};
         bool  complete = false;
         status         = find_targets(v, &s);
         if (status == VD_OK && s.targets)
@@ -203,7 +216,10 @@ vd_status vd_verify_audit(vd_verification *v)
     if (status != VD_OK)
         return status;
     if (!audited)
-        return vd_fail(v->ctx, VD_UNSUPPORTED, "audit", "%s: nothing can be audited: %s. Repeat the run (verify without --audit), or record with --tap 'x.*' so that each block can be audited alone",
+        return vd_fail(v->ctx, VD_UNSUPPORTED, "audit",
+                       "%s: nothing can be audited: %s. Repeat the run (verify without --audit), or record with --tap 'x.*' so that each block can "
+                       "be audited alone",
                        v->path, missing);
-    return vd_verify_note(v, true, "coverage", "%lld of %lld nodes audited%s%s", (long long)audited, (long long)(audited + missed), missed ? "; not: " : "", missing);
+    return vd_verify_note(v, true, "coverage", "%lld of %lld nodes audited%s%s", (long long)audited, (long long)(audited + missed),
+                          missed ? "; not: " : "", missing);
 }

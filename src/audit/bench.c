@@ -14,12 +14,13 @@ typedef struct bench {
     vd_kernels   kernels;
     vd_exec      exec;
     double       budget, peak;
+    const char  *only; /* NULL: all operations */
     vd_bench_fn *row;
     void        *user;
     char        *data[4]; /* inputs and outputs: the largest of all cases */
 } bench;
 
-static const int64_t room[4] = { (int64_t)2 * ROWS * 2 * FFN, (int64_t)2 * 2 * FFN * DIM, (int64_t)4 * ROWS * DIM, (int64_t)4 * ROWS * DIM };
+static const int64_t room[4] = {(int64_t)2 * ROWS * 2 * FFN, (int64_t)2 * 2 * FFN *DIM, (int64_t)4 * ROWS *DIM, (int64_t)4 * ROWS *DIM};
 
 static void fill(void *arg, int64_t index, int worker)
 {
@@ -46,6 +47,8 @@ typedef struct timed {
 
 static vd_status measure(bench *b, const timed *t)
 {
+    if (b->only && strcmp(b->only, t->operation) != 0)
+        return VD_OK;
     double seconds[REPEATS];
     int    count = 0;
     t->call(b, t->arguments); /* first touch of memory is not what is asked */
@@ -56,9 +59,14 @@ static vd_status measure(bench *b, const timed *t)
     }
     qsort(seconds, (size_t)count, sizeof *seconds, compare);
     const double       median = seconds[count / 2];
-    const vd_bench_row row    = { .operation = t->operation, .contract = t->contract, .shape = t->shape, .seconds = median, .repeats = count,
-                                  .gflops = t->operations / median * 1e-9, .share = t->operations / median * 1e-9 / (b->peak * b->exec.threads),
-                                  .gbytes = t->bytes / median * 1e-9 };
+    const vd_bench_row row    = {.operation = t->operation,
+                                 .contract  = t->contract,
+                                 .shape     = t->shape,
+                                 .seconds   = median,
+                                 .repeats   = count,
+                                 .gflops    = t->operations / median * 1e-9,
+                                 .share     = t->operations / median * 1e-9 / (b->peak * b->exec.threads),
+                                 .gbytes    = t->bytes / median * 1e-9};
     if (b->row(b->user, &row) != 0)
         return vd_fail(b->ctx, VD_CANCELLED, "cancelled", "the bench was stopped on request");
     return vd_report_progress(b->ctx, t->operation, 0, 1);
@@ -87,9 +95,9 @@ static vd_status run_linears(bench *b)
         vd_order order;
         int64_t  m, n, k;
     } cases[] = {
-        { VD_TC16_CHAIN, 64, DIM, DIM }, { VD_TC16_CHAIN, 64, 2 * FFN, DIM }, { VD_TC16_CHAIN, 64, DIM, FFN }, { VD_TC16_CHAIN, 1, DIM, DIM },
-        { VD_FMA_PAIR, 64, DIM, DIM },   { VD_FMA_PAIR, 64, 2 * FFN, DIM },   { VD_FMA_PAIR, 64, DIM, FFN },   { VD_FMA_PAIR, 1, DIM, DIM },
-        { VD_FMA_FOLD512, 64, DIM, DIM }, { VD_FMA_FOLD512, 1, DIM, DIM },
+        {VD_TC16_CHAIN, 64, DIM, DIM},  {VD_TC16_CHAIN, 64, 2 * FFN, DIM}, {VD_TC16_CHAIN, 64, DIM, FFN}, {VD_TC16_CHAIN, 1, DIM, DIM},
+        {VD_FMA_PAIR, 64, DIM, DIM},    {VD_FMA_PAIR, 64, 2 * FFN, DIM},   {VD_FMA_PAIR, 64, DIM, FFN},   {VD_FMA_PAIR, 1, DIM, DIM},
+        {VD_FMA_FOLD512, 64, DIM, DIM}, {VD_FMA_FOLD512, 1, DIM, DIM},
     };
     /* The generic level is the definition, hundreds of times slower: fewer columns tell the same. */
     const bool slow   = !strcmp(b->kernels.level, "generic");
@@ -98,9 +106,24 @@ static vd_status run_linears(bench *b)
         const bool      f32 = cases[i].order == VD_FMA_FOLD512;
         const int64_t   m = cases[i].m, k = cases[i].k, n = slow ? 64 : cases[i].n;
         const vd_dtype  type = f32 ? VD_F32 : VD_BF16;
-        const vd_linear l    = { .order = cases[i].order, .splits = 1, .m = m, .n = n, .k = k, .x = b->data[0], .x_type = type, .x_stride = k, .w = b->data[1], .w_type = type,
-                                 .y = b->data[2], .y_type = type, .y_stride = n };
-        timed           t    = { .operation = "linear", .contract = vd_order_id(cases[i].order), .operations = 2.0 * (double)m * (double)n * (double)k, .call = call_linear, .arguments = &l };
+        const vd_linear l    = {.order    = cases[i].order,
+                                .splits   = 1,
+                                .m        = m,
+                                .n        = n,
+                                .k        = k,
+                                .x        = b->data[0],
+                                .x_type   = type,
+                                .x_stride = k,
+                                .w        = b->data[1],
+                                .w_type   = type,
+                                .y        = b->data[2],
+                                .y_type   = type,
+                                .y_stride = n};
+        timed           t    = {.operation  = "linear",
+                                .contract   = vd_order_id(cases[i].order),
+                                .operations = 2.0 * (double)m * (double)n * (double)k,
+                                .call       = call_linear,
+                                .arguments  = &l};
         snprintf(t.shape, sizeof t.shape, "%lld x %lld -> %lld", (long long)m, (long long)k, (long long)n);
         status = reserve(b, b->kernels.linear_scratch(&l, b->exec.threads));
         if (status == VD_OK)
@@ -111,21 +134,39 @@ static vd_status run_linears(bench *b)
 
 static vd_status run_attentions(bench *b)
 {
-    static const vd_order orders[] = { VD_ATTN_K128, VD_ATTN_K128_PAIR, VD_ATTN_K128_F32 };
+    static const vd_order orders[] = {VD_ATTN_K128, VD_ATTN_K128_PAIR, VD_ATTN_K128_F32};
     vd_status             status   = VD_OK;
+    if (b->only && strcmp(b->only, "attention") != 0)
+        return VD_OK;
     for (int i = 0; status == VD_OK && i < 3; i++) {
         const bool    f32 = orders[i] == VD_ATTN_K128_F32;
         const int64_t s   = f32 ? 256 : ROWS; /* the text embedder's length; the joint rows' */
-        vd_attention  a   = { .order = orders[i], .m = 4, .s = s, .heads = 1, .d = WIDTH, .type = f32 ? VD_F32 : VD_BF16, .q = b->data[0], .q_stride = DIM,
-                              .k = b->data[1], .k_stride = DIM, .v = b->data[2], .v_stride = DIM, .o = b->data[3], .o_stride = DIM };
-        status = reserve(b, b->kernels.attention_scratch(&a, b->exec.threads));
+        vd_attention  a   = {.order    = orders[i],
+                             .m        = 4,
+                             .s        = s,
+                             .heads    = 1,
+                             .d        = WIDTH,
+                             .type     = f32 ? VD_F32 : VD_BF16,
+                             .q        = b->data[0],
+                             .q_stride = DIM,
+                             .k        = b->data[1],
+                             .k_stride = DIM,
+                             .v        = b->data[2],
+                             .v_stride = DIM,
+                             .o        = b->data[3],
+                             .o_stride = DIM};
+        status            = reserve(b, b->kernels.attention_scratch(&a, b->exec.threads));
         if (status != VD_OK)
             break;
         const double begin = vd_now();
         b->kernels.attention(&b->exec, &a);
         if ((vd_now() - begin) / 4 * (double)s * HEADS < 4 * b->budget) /* a level without a fast kernel keeps the small size */
             a.m = s, a.heads = HEADS;
-        timed t = { .operation = "attention", .contract = vd_order_id(orders[i]), .operations = 4.0 * (double)a.m * (double)s * WIDTH * (double)a.heads, .call = call_attention, .arguments = &a };
+        timed t = {.operation  = "attention",
+                   .contract   = vd_order_id(orders[i]),
+                   .operations = 4.0 * (double)a.m * (double)s * WIDTH * (double)a.heads,
+                   .call       = call_attention,
+                   .arguments  = &a};
         snprintf(t.shape, sizeof t.shape, "%lld heads, %lld rows, %lld keys", (long long)a.heads, (long long)a.m, (long long)s);
         status = reserve(b, b->kernels.attention_scratch(&a, b->exec.threads));
         if (status == VD_OK)
@@ -136,21 +177,66 @@ static vd_status run_attentions(bench *b)
 
 static vd_status run_rows(bench *b)
 {
-    const vd_norm_modulate norm = { .eps = 1e-6f, .m = ROWS, .n = DIM, .round = VD_BF16, .x = b->data[0], .x_type = VD_BF16, .x_stride = DIM, .w = b->data[1], .w_type = VD_BF16,
-                                    .scale = b->data[1], .shift = b->data[1] + 2 * DIM, .mod_type = VD_BF16, .y = b->data[3], .y_type = VD_BF16, .y_stride = DIM };
-    const vd_head_norm_rotary rotary = { .rotary = { .m = ROWS, .heads = HEADS, .d = WIDTH, .round = VD_BF16, .x = b->data[0], .x_type = VD_BF16, .x_stride = DIM, .cos = b->data[1],
-                                                     .sin = b->data[2], .table_type = VD_BF16, .y = b->data[3], .y_type = VD_BF16, .y_stride = DIM },
-                                         .eps = 1e-6f, .cast = VD_BF16, .w = b->data[1], .w_type = VD_BF16 };
-    const vd_situ situ = { .m = ROWS, .n = FFN, .round = VD_BF16, .u = b->data[0], .g = b->data[0] + 2 * FFN, .x_type = VD_BF16, .x_stride = 2 * FFN, .y = b->data[1], .y_type = VD_BF16,
-                           .y_stride = FFN };
-    const vd_gated_residual residual = { .m = ROWS, .n = DIM, .x = b->data[0], .x_type = VD_BF16, .x_stride = DIM, .y = b->data[2], .y_type = VD_BF16, .y_stride = DIM,
-                                         .gate = b->data[1], .gate_type = VD_BF16, .o = b->data[3], .o_stride = DIM };
-    const double stream = 2.0 * ROWS * DIM; /* bytes of the stream in bf16 */
-    const timed  cases[] = {
-        { "norm_modulate", "rowsum128@1", "1088 x 3072", 0, 2 * stream, call_norm_modulate, &norm },
-        { "head_norm_rotary", "rowsum128@1", "1088 x 24 x 128", 0, 2 * stream, call_head_norm_rotary, &rotary },
-        { "situ", "", "1088 x 8192", 0, 3.0 * 2 * ROWS * FFN, call_situ, &situ },
-        { "gated_residual", "", "1088 x 3072", 0, 3 * stream, call_gated_residual, &residual },
+    const vd_norm_modulate    norm     = {.eps      = 1e-6f,
+                                          .m        = ROWS,
+                                          .n        = DIM,
+                                          .round    = VD_BF16,
+                                          .x        = b->data[0],
+                                          .x_type   = VD_BF16,
+                                          .x_stride = DIM,
+                                          .w        = b->data[1],
+                                          .w_type   = VD_BF16,
+                                          .scale    = b->data[1],
+                                          .shift    = b->data[1] + 2 * DIM,
+                                          .mod_type = VD_BF16,
+                                          .y        = b->data[3],
+                                          .y_type   = VD_BF16,
+                                          .y_stride = DIM};
+    const vd_head_norm_rotary rotary   = {.rotary = {.m          = ROWS,
+                                                     .heads      = HEADS,
+                                                     .d          = WIDTH,
+                                                     .round      = VD_BF16,
+                                                     .x          = b->data[0],
+                                                     .x_type     = VD_BF16,
+                                                     .x_stride   = DIM,
+                                                     .cos        = b->data[1],
+                                                     .sin        = b->data[2],
+                                                     .table_type = VD_BF16,
+                                                     .y          = b->data[3],
+                                                     .y_type     = VD_BF16,
+                                                     .y_stride   = DIM},
+                                          .eps    = 1e-6f,
+                                          .cast   = VD_BF16,
+                                          .w      = b->data[1],
+                                          .w_type = VD_BF16};
+    const vd_situ             situ     = {.m        = ROWS,
+                                          .n        = FFN,
+                                          .round    = VD_BF16,
+                                          .u        = b->data[0],
+                                          .g        = b->data[0] + 2 * FFN,
+                                          .x_type   = VD_BF16,
+                                          .x_stride = 2 * FFN,
+                                          .y        = b->data[1],
+                                          .y_type   = VD_BF16,
+                                          .y_stride = FFN};
+    const vd_gated_residual   residual = {.m         = ROWS,
+                                          .n         = DIM,
+                                          .x         = b->data[0],
+                                          .x_type    = VD_BF16,
+                                          .x_stride  = DIM,
+                                          .y         = b->data[2],
+                                          .y_type    = VD_BF16,
+                                          .y_stride  = DIM,
+                                          .gate      = b->data[1],
+                                          .gate_type = VD_BF16,
+                                          .o         = b->data[3],
+                                          .o_stride  = DIM};
+    const double              stream   = 2.0 * ROWS * DIM; /* bytes of the stream in bf16 */
+    const timed               cases[]  = {
+                       {"norm_modulate", "rowsum128@1", "1088 x 3072", 0, 2 * stream, call_norm_modulate, &norm},
+                       {"head_norm_rotary", "rowsum128@1", "1088 x 24 x 128", 0, 2 * stream, call_head_norm_rotary, &rotary},
+                       {"situ", "", "1088 x 8192", 0, 3.0 * 2 * ROWS * FFN, call_situ, &situ},
+                       {"gated_residual", "", "1088 x 3072", 0, 3 * stream, call_gated_residual, &residual},
     };
     vd_status status = VD_OK;
     for (int i = 0; status == VD_OK && i < 4; i++)
@@ -158,10 +244,17 @@ static vd_status run_rows(bench *b)
     return status;
 }
 
-vd_status vd_bench(vd_context *ctx, double seconds, vd_bench_fn *row, void *user, double *peak, const char **level)
+vd_status vd_bench(vd_context *ctx, const char *only, double seconds, vd_bench_fn *row, void *user, double *peak, const char **level)
 {
+    static const char *const operations[] = {"linear", "attention", "norm_modulate", "head_norm_rotary", "situ", "gated_residual"};
+    bool                     known        = !only;
     vd_clear_error(ctx);
-    bench     b      = { .ctx = ctx, .budget = seconds > 0 ? seconds : 0.5, .row = row, .user = user, .exec = { .threads = ctx->threads } };
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
+        known |= only && !strcmp(only, operations[i]);
+    if (!known)
+        return vd_fail(ctx, VD_BAD_ARGUMENT, "bench",
+                       "there is no bench of '%s'; there are linear, attention, norm_modulate, head_norm_rotary, situ, gated_residual", only);
+    bench     b      = {.ctx = ctx, .only = only, .budget = seconds > 0 ? seconds : 0.5, .row = row, .user = user, .exec = {.threads = ctx->threads}};
     vd_status status = vd_kernels_select(ctx, &b.kernels);
     for (int i = 0; status == VD_OK && i < 4; i++) {
         b.data[i] = vd_alloc(ctx, room[i], "the bench's tensors");

@@ -6,7 +6,7 @@
 #include "kernels/table.h"
 
 /* vd_op_run with a table; kernels NULL: plan only. */
-vd_status vd_op_call(vd_context *ctx, const vd_kernels *kernels, const char *name, const vd_op_options *options, const vd_tensor *inputs, int count, vd_tensor *out,
-                     char contract[32]);
+vd_status vd_op_call(vd_context *ctx, const vd_kernels *kernels, const char *name, const vd_op_options *options, const vd_tensor *inputs, int count,
+                     vd_tensor *out, char contract[32]);
 
 #endif

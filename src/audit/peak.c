@@ -12,7 +12,7 @@
 
 double vd_now(void)
 {
-    struct timespec t = { 0 };
+    struct timespec t = {0};
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }

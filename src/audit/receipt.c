@@ -9,10 +9,7 @@
 /* Whole rows are quoted while the receipt stays small; then the first bytes only. */
 enum { VALUES_LIMIT = 512 << 10, VALUES_START = 64 };
 
-static vd_status fail_memory(vd_context *ctx)
-{
-    return vd_fail(ctx, VD_NO_MEMORY, "no-memory", "no memory for the receipt's JSON");
-}
+static vd_status fail_memory(vd_context *ctx) { return vd_fail(ctx, VD_NO_MEMORY, "no-memory", "no memory for the receipt's JSON"); }
 
 /* jansson says that it has no memory by giving NULL or refusing it: seen here, in one place, once for all. */
 static void put(vd_context *ctx, json_t *object, const char *key, json_t *value)
@@ -83,7 +80,7 @@ vd_status vd_receipt_weights(vd_context *ctx, const vd_model *model, bool hash_a
     vd_status         status = VD_OK;
     *out                     = json_array();
     for (int64_t i = 0; status == VD_OK && i < vd_tensors_file_count(files); i++) {
-        const char *path             = vd_tensors_file(files, i);
+        const char *path = vd_tensors_file(files, i);
         char        digits[VD_HASH_TEXT];
         vd_mapping  map;
         status = vd_file_map(ctx, path, &map); /* for its size */
@@ -120,7 +117,9 @@ json_t *vd_receipt_contracts(vd_context *ctx, vd_policy policy, vd_arith arith, 
     const vd_order used[] = {
         tc16 ? VD_TC16_CHAIN : VD_FMA_PAIR,
         tc16 && torch ? VD_TC16_SPLIT : VD_ORDER_NONE,
-        !wide ? VD_ORDER_NONE : torch ? VD_FMA_CHAIN : VD_FMA_FOLD512,
+        !wide   ? VD_ORDER_NONE
+        : torch ? VD_FMA_CHAIN
+                : VD_FMA_FOLD512,
         VD_ROWSUM128,
         tc16 ? VD_ATTN_K128 : VD_ATTN_K128_PAIR,
         policy == VD_POLICY_F32 ? VD_ATTN_K128_F32 : VD_ORDER_NONE,

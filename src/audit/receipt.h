@@ -13,7 +13,7 @@ typedef struct vd_receipt_facts {
     const vd_run_options *options;
     const vd_model       *model;
     const char           *level;
-    json_t               *weights;      /* vd_receipt_weights */
+    json_t               *weights; /* vd_receipt_weights */
     int                   sample;
     const vd_tensors     *input;
     const vd_collection  *output;
@@ -26,8 +26,8 @@ vd_status vd_receipt_weights(vd_context *ctx, const vd_model *model, bool hash_a
 /* The whole receipt, sealed: "seal" is the SHA-256 of the canonical text of everything else. */
 vd_status vd_receipt_make(vd_context *ctx, const vd_receipt_facts *facts, json_t **out);
 /* Contract ids that a run with these choices may use. Without memory the context says so. */
-json_t   *vd_receipt_contracts(vd_context *ctx, vd_policy policy, vd_arith arith, vd_match match);
-json_t   *vd_receipt_config(const vd_moss_config *config);
+json_t *vd_receipt_contracts(vd_context *ctx, vd_policy policy, vd_arith arith, vd_match match);
+json_t *vd_receipt_config(const vd_moss_config *config);
 
 /* A receipt's parts, checked; texts and numbers live as long as `root`. */
 typedef struct vd_receipt_tensor {

@@ -3,10 +3,7 @@
 
 #include "audit/receipt.h"
 
-static vd_status fail(const vd_json_in *in, const char *what)
-{
-    return vd_fail(in->ctx, VD_BAD_FILE, "receipt-value", "%s: %s", in->file, what);
-}
+static vd_status fail(const vd_json_in *in, const char *what) { return vd_fail(in->ctx, VD_BAD_FILE, "receipt-value", "%s: %s", in->file, what); }
 
 /* Whole numbers, each in [0, most]. */
 static vd_status read_numbers(const vd_json_in *in, const json_t *list, int64_t most, int64_t **out, int64_t *count)
@@ -36,10 +33,7 @@ static vd_status read_optional(const vd_json_in *in, const json_t *object, const
     return VD_OK;
 }
 
-static bool is_hash(const char *text)
-{
-    return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
-}
+static bool is_hash(const char *text) { return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64; }
 
 static vd_status read_rows(const vd_json_in *in, const json_t *object, vd_receipt_tensor *t)
 {
@@ -73,8 +67,8 @@ static vd_status read_tensor(const vd_json_in *in, const json_t *object, bool wi
     json_t     *shape;
     if (!json_is_object(object))
         return fail(in, "a tensor is no object");
-    if (vd_json_text_of(in, object, "name", &t->name) || vd_json_text_of(in, object, "dtype", &type) || vd_json_text_of(in, object, "sha256", &t->sha256) ||
-        vd_json_array_of(in, object, "shape", &shape))
+    if (vd_json_text_of(in, object, "name", &t->name) || vd_json_text_of(in, object, "dtype", &type) ||
+        vd_json_text_of(in, object, "sha256", &t->sha256) || vd_json_array_of(in, object, "shape", &shape))
         return in->ctx->status;
     t->type = VD_DTYPE_COUNT;
     for (int i = 0; i < VD_DTYPE_COUNT; i++)
@@ -92,7 +86,8 @@ static vd_status read_tensor(const vd_json_in *in, const json_t *object, bool wi
     return with_rows ? read_rows(in, object, t) : VD_OK;
 }
 
-static vd_status read_tensors(const vd_json_in *in, const char *part, bool with_rows, const json_t *root, const char **path, vd_receipt_tensor **out, int64_t *count)
+static vd_status read_tensors(const vd_json_in *in, const char *part, bool with_rows, const json_t *root, const char **path, vd_receipt_tensor **out,
+                              int64_t *count)
 {
     json_t *object, *list;
     if (vd_json_object_of(in, root, part, &object) || vd_json_text_of(in, object, "path", path) || vd_json_array_of(in, object, "tensors", &list))
@@ -110,14 +105,15 @@ static vd_status read_forward(const vd_json_in *in, vd_receipt *r)
     json_t     *part, *skip, *rows, *latents;
     const char *policy, *arith, *match;
     int64_t    *size, sizes;
-    if (vd_json_object_of(in, r->root, "forward", &part) || vd_json_text_of(in, part, "policy", &policy) || vd_json_text_of(in, part, "arith", &arith) ||
-        vd_json_text_of(in, part, "match", &match) || read_optional(in, part, "from", &r->from) || read_optional(in, part, "to", &r->to) ||
-        read_optional(in, part, "taps", &r->taps) || vd_json_array_of(in, part, "skip", &skip) || vd_json_member(in, part, "rows", &rows) ||
-        vd_json_array_of(in, part, "latents", &latents) || vd_json_integer_of(in, part, "text_rows", 0, 1 << 24, &r->text_rows) ||
-        read_numbers(in, skip, 1 << 20, &r->skip, &r->skip_count))
+    if (vd_json_object_of(in, r->root, "forward", &part) || vd_json_text_of(in, part, "policy", &policy) ||
+        vd_json_text_of(in, part, "arith", &arith) || vd_json_text_of(in, part, "match", &match) || read_optional(in, part, "from", &r->from) ||
+        read_optional(in, part, "to", &r->to) || read_optional(in, part, "taps", &r->taps) || vd_json_array_of(in, part, "skip", &skip) ||
+        vd_json_member(in, part, "rows", &rows) || vd_json_array_of(in, part, "latents", &latents) ||
+        vd_json_integer_of(in, part, "text_rows", 0, 1 << 24, &r->text_rows) || read_numbers(in, skip, 1 << 20, &r->skip, &r->skip_count))
         return in->ctx->status;
     if (!vd_policy_find(policy, &r->policy) || !vd_arith_find(arith, &r->arith) || !vd_match_find(match, &r->match))
-        return vd_fail(in->ctx, VD_UNSUPPORTED, "receipt-choice", "%s: policy %s, arithmetic %s, match %s: this version does not know all of them", in->file, policy, arith, match);
+        return vd_fail(in->ctx, VD_UNSUPPORTED, "receipt-choice", "%s: policy %s, arithmetic %s, match %s: this version does not know all of them",
+                       in->file, policy, arith, match);
     r->row_count = -1;
     if (json_is_array(rows) && read_numbers(in, rows, 1 << 30, &r->rows, &r->row_count))
         return in->ctx->status;
@@ -152,23 +148,23 @@ static vd_status check_seal(const vd_json_in *in, vd_receipt *r)
 
 vd_status vd_receipt_read(vd_context *ctx, const char *path, vd_receipt *out)
 {
-    const vd_json_in in = { ctx, path, "receipt" };
+    const vd_json_in in = {ctx, path, "receipt"};
     json_t          *model;
     int64_t          schema;
     const char      *kind;
-    *out             = (vd_receipt){ 0 };
+    *out             = (vd_receipt){0};
     vd_status status = vd_json_read(ctx, path, VD_RECEIPT_LIMIT, "receipt-syntax", &out->root);
     if (status == VD_OK && (vd_json_text_of(&in, out->root, "kind", &kind) || vd_json_integer_of(&in, out->root, "schema", 1, 1 << 20, &schema)))
         status = ctx->status;
     if (status == VD_OK && (strcmp(kind, "verdit-run") != 0 || schema != VD_RECEIPT_SCHEMA))
-        status = vd_fail(ctx, VD_UNSUPPORTED, "receipt-schema", "%s is a %s of schema %lld; this version verifies verdit-run of schema %d", path, kind, (long long)schema,
-                         (int)VD_RECEIPT_SCHEMA);
-    if (status == VD_OK &&
-        (check_seal(&in, out) || vd_json_text_of(&in, out->root, "library", &out->library) || vd_json_array_of(&in, out->root, "contracts", &out->contracts) ||
-         vd_json_object_of(&in, out->root, "model", &model) || vd_json_text_of(&in, model, "path", &out->model) ||
-         vd_json_object_of(&in, model, "config", &out->config) || vd_json_array_of(&in, model, "files", &out->weights) || read_forward(&in, out) ||
-         read_tensors(&in, "input", false, out->root, &out->input, &out->inputs, &out->input_count) ||
-         read_tensors(&in, "output", true, out->root, &out->output, &out->outputs, &out->output_count)))
+        status = vd_fail(ctx, VD_UNSUPPORTED, "receipt-schema", "%s is a %s of schema %lld; this version verifies verdit-run of schema %d", path,
+                         kind, (long long)schema, (int)VD_RECEIPT_SCHEMA);
+    if (status == VD_OK && (check_seal(&in, out) || vd_json_text_of(&in, out->root, "library", &out->library) ||
+                            vd_json_array_of(&in, out->root, "contracts", &out->contracts) || vd_json_object_of(&in, out->root, "model", &model) ||
+                            vd_json_text_of(&in, model, "path", &out->model) || vd_json_object_of(&in, model, "config", &out->config) ||
+                            vd_json_array_of(&in, model, "files", &out->weights) || read_forward(&in, out) ||
+                            read_tensors(&in, "input", false, out->root, &out->input, &out->inputs, &out->input_count) ||
+                            read_tensors(&in, "output", true, out->root, &out->output, &out->outputs, &out->output_count)))
         status = ctx->status;
     if (status != VD_OK)
         vd_receipt_free(ctx, out);
@@ -182,5 +178,5 @@ void vd_receipt_free(vd_context *ctx, vd_receipt *r)
     vd_free(ctx, r->inputs);
     vd_free(ctx, r->outputs);
     json_decref(r->root);
-    *r = (vd_receipt){ 0 };
+    *r = (vd_receipt){0};
 }

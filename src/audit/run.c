@@ -22,10 +22,7 @@ int64_t vd_rows_count(const vd_tensor *t)
     return rows;
 }
 
-int64_t vd_row_bytes(const vd_tensor *t)
-{
-    return (t->rank == 3 ? t->shape[0] : t->rank ? t->shape[t->rank - 1] : 1) * vd_dtype_size(t->type);
-}
+int64_t vd_row_bytes(const vd_tensor *t) { return (t->rank == 3 ? t->shape[0] : t->rank ? t->shape[t->rank - 1] : 1) * vd_dtype_size(t->type); }
 
 void vd_row_copy(const vd_tensor *t, int64_t row, void *to)
 {
@@ -46,7 +43,7 @@ void vd_collection_free(vd_context *ctx, vd_collection *c)
     for (int64_t i = 0; i < c->count; i++)
         vd_free(ctx, c->tensors[i].data);
     vd_free(ctx, c->tensors);
-    *c = (vd_collection){ 0 };
+    *c = (vd_collection){0};
 }
 
 const vd_tensor *vd_collection_find(const vd_collection *c, const char *name)
@@ -82,19 +79,19 @@ static int collect(void *user, int sample, const vd_tensor *value)
     memcpy(block, value->data, (size_t)bytes);
     memcpy(block + bytes, value->name, (size_t)name);
     vd_tensor *kept = &c->tensors[c->count++];
-    *kept      = *value;
-    kept->data = block;
-    kept->name = block + bytes;
+    *kept           = *value;
+    kept->data      = block;
+    kept->name      = block + bytes;
     return 0;
 }
 
 vd_status vd_forward_collect(vd_context *ctx, const vd_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count,
                              vd_collection *collections)
 {
-    collector          to   = { ctx, collections };
+    collector          to   = {ctx, collections};
     vd_forward_options with = *options;
-    with.tap      = collect;
-    with.tap_user = &to;
+    with.tap                = collect;
+    with.tap_user           = &to;
     return vd_forward(ctx, model, &with, samples, sample_count);
 }
 
@@ -102,10 +99,10 @@ vd_status vd_forward_collect(vd_context *ctx, const vd_model *model, const vd_fo
 
 vd_status vd_inputs_open(vd_context *ctx, const vd_model *model, const char *path, vd_tensors **file, vd_tensor **list)
 {
-    static const char *const known[] = { "latents", "text", "t", "x" };
+    static const char *const known[] = {"latents", "text", "t", "x"};
     const int64_t            layers  = vd_model_moss(model)->config.layers;
-    *list            = NULL;
-    vd_status status = vd_tensors_open(ctx, path, file);
+    *list                            = NULL;
+    vd_status status                 = vd_tensors_open(ctx, path, file);
     if (status != VD_OK)
         return status;
     const int64_t count = vd_tensors_count(*file);
@@ -118,8 +115,9 @@ vd_status vd_inputs_open(vd_context *ctx, const vd_model *model, const char *pat
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             found |= !strcmp(known[k], (*list)[i].name);
         if (!found)
-            status = vd_fail(ctx, VD_BAD_FILE, "input-name", "%s: tensor %s is no input of this model; inputs are latents, text, t, x and node names such as x.0 or b2.q",
-                             path, vd_quote((*list)[i].name).text);
+            status = vd_fail(ctx, VD_BAD_FILE, "input-name",
+                             "%s: tensor %s is no input of this model; inputs are latents, text, t, x and node names such as x.0 or b2.q", path,
+                             vd_quote((*list)[i].name).text);
     }
     if (status != VD_OK) {
         vd_free(ctx, *list);
@@ -149,7 +147,7 @@ typedef struct run {
     vd_context           *ctx;
     const vd_run_options *options;
     vd_model             *model;
-    vd_tensors          **files;       /* [count], like the rest */
+    vd_tensors          **files; /* [count], like the rest */
     vd_tensor           **inputs;
     vd_sample            *samples;
     vd_collection        *outputs;
@@ -169,19 +167,15 @@ static vd_status check_options(vd_context *ctx, const vd_run_options *o)
         return vd_fail(ctx, VD_BAD_ARGUMENT, "run", "a run needs a model, and an input and an output for each of at least one sample");
     if (o->repeats < 1 || o->repeats > 1000)
         return vd_fail(ctx, VD_BAD_ARGUMENT, "run", "repeats is %d; it must be 1 to 1000", o->repeats);
-    for (int i = 0; i < o->count; i++)
-        for (int j = 0; j < i; j++)
-            if (!strcmp(o->outputs[i], o->outputs[j]))
-                return vd_fail(ctx, VD_BAD_ARGUMENT, "run", "%s is the output of two samples; give each its own", o->outputs[i]);
     return VD_OK;
 }
 
 static vd_status check_paths(run *r)
 {
-    const vd_run_options *o     = r->options;
-    const vd_tensors     *files = vd_model_moss(r->model)->files;
-    const int64_t         count = o->count + vd_tensors_file_count(files);
-    const char          **reads = vd_alloc(r->ctx, count * (int64_t)sizeof *reads, "a list of paths");
+    const vd_run_options *o      = r->options;
+    const vd_tensors     *files  = vd_model_moss(r->model)->files;
+    const int64_t         count  = o->count + vd_tensors_file_count(files);
+    const char          **reads  = vd_alloc(r->ctx, count * (int64_t)sizeof *reads, "a list of paths");
     vd_status             status = reads ? VD_OK : r->ctx->status;
     for (int64_t i = 0; reads && i < count; i++)
         reads[i] = i < o->count ? o->inputs[i] : vd_tensors_file(files, i - o->count);
@@ -192,6 +186,13 @@ static vd_status check_paths(run *r)
             status = vd_output_check(r->ctx, r->receipts[i], reads, count);
     }
     vd_free(r->ctx, reads);
+    for (int i = 0; status == VD_OK && i < 2 * o->count; i++) { /* outputs, then receipts: every one its own file */
+        for (int j = 0; status == VD_OK && j < i; j++) {
+            const char *a = i < o->count ? o->outputs[i] : r->receipts[i - o->count], *b = j < o->count ? o->outputs[j] : r->receipts[j - o->count];
+            if (!strcmp(a, b))
+                status = vd_fail(r->ctx, VD_BAD_ARGUMENT, "run", "%s would be written twice; give every output and every receipt its own file", a);
+        }
+    }
     return status;
 }
 
@@ -202,8 +203,15 @@ static vd_status open_samples(run *r)
         const vd_status status = vd_inputs_open(r->ctx, r->model, o->inputs[i], &r->files[i], &r->inputs[i]);
         if (status != VD_OK)
             return status;
-        r->samples[i] = (vd_sample){ .inputs = r->inputs[i], .input_count = (int)vd_tensors_count(r->files[i]), .h = o->h, .w = o->w, .text_rows = o->text_rows,
-                                     .skip = o->skip, .skip_count = o->skip_count, .rows = o->rows, .row_count = o->row_count };
+        r->samples[i] = (vd_sample){.inputs      = r->inputs[i],
+                                    .input_count = (int)vd_tensors_count(r->files[i]),
+                                    .h           = o->h,
+                                    .w           = o->w,
+                                    .text_rows   = o->text_rows,
+                                    .skip        = o->skip,
+                                    .skip_count  = o->skip_count,
+                                    .rows        = o->rows,
+                                    .row_count   = o->row_count};
     }
     return VD_OK;
 }
@@ -222,8 +230,8 @@ static vd_status repeat(run *r, int number)
             while (b && at < bytes && ((const char *)a->data)[at] == ((const char *)b->data)[at])
                 at++;
             if (!b || at < bytes)
-                status = vd_fail(r->ctx, VD_FAILED, "repeat", "sample %d, node %s: run %d differs from the first, from element %lld on", i, a->name, number,
-                                 (long long)(at / vd_dtype_size(a->type)));
+                status = vd_fail(r->ctx, VD_FAILED, "repeat", "sample %d, node %s: run %d differs from the first, from element %lld on", i, a->name,
+                                 number, (long long)(at / vd_dtype_size(a->type)));
         }
         vd_collection_free(r->ctx, &again[i]);
     }
@@ -234,13 +242,14 @@ static vd_status repeat(run *r, int number)
 /* What the forward says of a tensor it says without the file: here is the place that knows it. */
 static vd_status blame_file(run *r, vd_status status)
 {
-    static const char *const of_files[] = { "shape-mismatch", "dtype-mismatch", "not-representable", "timestep" };
+    static const char *const of_files[] = {"shape-mismatch", "dtype-mismatch", "not-representable", "timestep"};
     for (size_t i = 0; status == VD_BAD_ARGUMENT && i < sizeof of_files / sizeof *of_files; i++) {
         if (strcmp(vd_error_reason(r->ctx), of_files[i]) != 0)
             continue;
         char *text = vd_copy_string(r->ctx, vd_error_text(r->ctx));
         vd_clear_error(r->ctx);
-        status = vd_fail(r->ctx, VD_BAD_FILE, of_files[i], "%s: %s", r->options->count == 1 ? r->options->inputs[0] : "one of the inputs", text ? text : "a tensor is wrong");
+        status = vd_fail(r->ctx, VD_BAD_FILE, of_files[i], "%s: %s", r->options->count == 1 ? r->options->inputs[0] : "one of the inputs",
+                         text ? text : "a tensor is wrong");
         vd_free(r->ctx, text);
     }
     return status;
@@ -248,7 +257,7 @@ static vd_status blame_file(run *r, vd_status status)
 
 static void format_time(char text[32])
 {
-    struct timespec now = { 0 };
+    struct timespec now = {0};
     struct tm       utc;
     clock_gettime(CLOCK_REALTIME, &now);
     if (!gmtime_r(&now.tv_sec, &utc) || !strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", &utc))
@@ -257,7 +266,7 @@ static void format_time(char text[32])
 
 static double now_seconds(void)
 {
-    struct timespec t = { 0 };
+    struct timespec t = {0};
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
@@ -266,14 +275,21 @@ static double now_seconds(void)
 static vd_status write_sample(run *r, int i, json_t *weights, const char *level, const char *started, double seconds)
 {
     const vd_run_options  *o          = r->options;
-    const char            *metadata[] = { "format", "pt", "producer", "verdit " VERDIT_VERSION, NULL };
+    const char            *metadata[] = {"format", "pt", "producer", "verdit " VERDIT_VERSION, NULL};
     json_t                *receipt    = NULL;
     vd_writer             *writer     = NULL;
     int64_t                size       = 0;
-    const vd_receipt_facts facts      = { .options = o, .model = r->model, .level = level, .weights = weights, .sample = i, .input = r->files[i], .output = &r->outputs[i],
-                                          .started = started, .seconds = seconds };
-    vd_status status = vd_receipt_make(r->ctx, &facts, &receipt);
-    char     *text   = status == VD_OK ? vd_json_print(r->ctx, receipt, true, &size) : NULL;
+    const vd_receipt_facts facts      = {.options = o,
+                                         .model   = r->model,
+                                         .level   = level,
+                                         .weights = weights,
+                                         .sample  = i,
+                                         .input   = r->files[i],
+                                         .output  = &r->outputs[i],
+                                         .started = started,
+                                         .seconds = seconds};
+    vd_status              status     = vd_receipt_make(r->ctx, &facts, &receipt);
+    char                  *text       = status == VD_OK ? vd_json_print(r->ctx, receipt, true, &size) : NULL;
     json_decref(receipt);
     if (!text || vd_writer_open(r->ctx, r->receipts[i], size, &writer) || vd_writer_put(r->ctx, writer, text, size) ||
         vd_tensors_write(r->ctx, o->outputs[i], r->outputs[i].tensors, r->outputs[i].count, metadata, NULL, NULL)) {
@@ -292,11 +308,12 @@ static vd_status run_all(run *r)
     char                  started[32];
     vd_kernels            kernels;
     json_t               *weights = NULL;
-    if (check_options(r->ctx, o) || vd_kernels_select(r->ctx, &kernels) || vd_model_open(r->ctx, o->model, &r->model) || check_paths(r) || open_samples(r))
+    if (check_options(r->ctx, o) || vd_kernels_select(r->ctx, &kernels) || vd_model_open(r->ctx, o->model, &r->model) || check_paths(r) ||
+        open_samples(r))
         return r->ctx->status;
     format_time(started);
-    const double begin  = now_seconds();
-    vd_status    status = blame_file(r, vd_forward_collect(r->ctx, r->model, &o->forward, r->samples, o->count, r->outputs));
+    const double begin   = now_seconds();
+    vd_status    status  = blame_file(r, vd_forward_collect(r->ctx, r->model, &o->forward, r->samples, o->count, r->outputs));
     const double seconds = now_seconds() - begin;
     for (int i = 2; status == VD_OK && i <= o->repeats; i++)
         status = repeat(r, i);
@@ -311,13 +328,13 @@ static vd_status run_all(run *r)
 vd_status vd_run(vd_context *ctx, const vd_run_options *options)
 {
     vd_clear_error(ctx);
-    const int64_t count  = vd_max(options->count, 1);
-    run           r      = { .ctx = ctx, .options = options };
-    r.files    = vd_alloc(ctx, count * (int64_t)sizeof *r.files, "the samples");
-    r.inputs   = vd_alloc(ctx, count * (int64_t)sizeof *r.inputs, "the samples");
-    r.samples  = vd_alloc(ctx, count * (int64_t)sizeof *r.samples, "the samples");
-    r.outputs  = vd_alloc(ctx, count * (int64_t)sizeof *r.outputs, "the samples");
-    r.receipts = vd_alloc(ctx, count * (int64_t)sizeof *r.receipts, "the samples");
+    const int64_t count    = vd_max(options->count, 1);
+    run           r        = {.ctx = ctx, .options = options};
+    r.files                = vd_alloc(ctx, count * (int64_t)sizeof *r.files, "the samples");
+    r.inputs               = vd_alloc(ctx, count * (int64_t)sizeof *r.inputs, "the samples");
+    r.samples              = vd_alloc(ctx, count * (int64_t)sizeof *r.samples, "the samples");
+    r.outputs              = vd_alloc(ctx, count * (int64_t)sizeof *r.outputs, "the samples");
+    r.receipts             = vd_alloc(ctx, count * (int64_t)sizeof *r.receipts, "the samples");
     const vd_status status = r.files && r.inputs && r.samples && r.outputs && r.receipts ? run_all(&r) : ctx->status;
     for (int64_t i = 0; i < options->count; i++) {
         if (r.inputs)

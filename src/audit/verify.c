@@ -26,7 +26,7 @@ vd_status vd_verify_note(vd_verification *v, bool held, const char *what, const 
         r->checks = more;
     }
     vd_check *check = &r->checks[r->check_count];
-    *check          = (vd_check){ vd_copy_string(ctx, what), held, vd_copy_string(ctx, text) };
+    *check          = (vd_check){vd_copy_string(ctx, what), held, vd_copy_string(ctx, text)};
     r->check_count++;
     r->held &= held;
     return ctx->status;
@@ -123,7 +123,8 @@ static vd_status check_tensors(vd_verification *v, const char *part, const vd_re
         else if (vd_tensor_hash(v->ctx, t, digits) != VD_OK)
             status = v->ctx->status;
         else
-            status = vd_verify_note(v, !strcmp(digits, said[i].sha256), what, strcmp(digits, said[i].sha256) ? "the file's bytes are not those of the receipt" : "same SHA-256");
+            status = vd_verify_note(v, !strcmp(digits, said[i].sha256), what,
+                                    strcmp(digits, said[i].sha256) ? "the file's bytes are not those of the receipt" : "same SHA-256");
         if (status != VD_OK)
             return status;
     }
@@ -162,7 +163,8 @@ static bool are_first_bytes(const char *hex, const uint8_t *row, int64_t bytes)
     return true;
 }
 
-vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, const vd_tensor *t, const int64_t *rows, int64_t row_count, int64_t *wrong, int64_t *first)
+vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, const vd_tensor *t, const int64_t *rows, int64_t row_count,
+                         int64_t *wrong, int64_t *first)
 {
     uint8_t *row = vd_alloc(v->ctx, vd_row_bytes(t), "a row");
     char     digits[VD_HASH_TEXT];
@@ -204,8 +206,8 @@ static void describe_difference(const vd_verification *v, const vd_tensor *t, ch
         }
     }
     if (differ)
-        snprintf(text, 256, "; %lld of %lld elements differ from the output file, the first is %lld: %.9g here, %.9g there", (long long)differ, (long long)count,
-                 (long long)first, (double)vd_load(t->data, t->type, first), (double)vd_load(theirs->data, t->type, first));
+        snprintf(text, 256, "; %lld of %lld elements differ from the output file, the first is %lld: %.9g here, %.9g there", (long long)differ,
+                 (long long)count, (long long)first, (double)vd_load(t->data, t->type, first), (double)vd_load(theirs->data, t->type, first));
 }
 
 static vd_status compare_node(vd_verification *v, const vd_receipt_tensor *said, const vd_tensor *t)
@@ -223,8 +225,8 @@ static vd_status compare_node(vd_verification *v, const vd_receipt_tensor *said,
         return vd_verify_note(v, true, what, "same bytes");
     describe_difference(v, t, difference);
     if (wrong)
-        return vd_verify_note(v, false, what, "other bytes; sampled rows: %lld of %lld differ, the first is row %lld%s", (long long)wrong, (long long)said->row_count,
-                              (long long)first, difference);
+        return vd_verify_note(v, false, what, "other bytes; sampled rows: %lld of %lld differ, the first is row %lld%s", (long long)wrong,
+                              (long long)said->row_count, (long long)first, difference);
     return vd_verify_note(v, false, what, "other bytes, outside the sampled rows%s", difference);
 }
 
@@ -232,16 +234,24 @@ static vd_status repeat(vd_verification *v)
 {
     const vd_receipt  *r = &v->receipt;
     vd_forward_options o;
-    vd_collection      values = { 0 };
+    vd_collection      values = {0};
     vd_forward_options_init(&o);
     o.policy = r->policy, o.arith = r->arith, o.match = r->match, o.from = r->from, o.to = r->to, o.taps = r->taps;
-    const vd_sample sample = { .inputs = v->inputs, .input_count = (int)v->input_count, .h = r->h, .w = r->w, .text_rows = r->text_rows, .skip = r->skip,
-                               .skip_count = (int)r->skip_count, .rows = r->row_count >= 0 ? r->rows : NULL, .row_count = r->row_count };
-    vd_status status = vd_forward_collect(v->ctx, v->model, &o, &sample, 1, &values);
+    const vd_sample sample = {.inputs      = v->inputs,
+                              .input_count = (int)v->input_count,
+                              .h           = r->h,
+                              .w           = r->w,
+                              .text_rows   = r->text_rows,
+                              .skip        = r->skip,
+                              .skip_count  = (int)r->skip_count,
+                              .rows        = r->row_count >= 0 ? r->rows : NULL,
+                              .row_count   = r->row_count};
+    vd_status       status = vd_forward_collect(v->ctx, v->model, &o, &sample, 1, &values);
     for (int64_t i = 0; status == VD_OK && i < r->output_count; i++)
         status = compare_node(v, &r->outputs[i], vd_collection_find(&values, r->outputs[i].name));
     if (status == VD_OK && values.count != r->output_count)
-        status = vd_verify_note(v, false, "nodes", "the repetition gave %lld nodes, the receipt names %lld", (long long)values.count, (long long)r->output_count);
+        status = vd_verify_note(v, false, "nodes", "the repetition gave %lld nodes, the receipt names %lld", (long long)values.count,
+                                (long long)r->output_count);
     vd_collection_free(v->ctx, &values);
     return status;
 }
@@ -255,20 +265,22 @@ static vd_status check_contracts(vd_verification *v)
     json_decref(ours);
     if (v->ctx->status != VD_OK)
         return v->ctx->status;
-    return vd_verify_note(v, equal, "contracts", equal ? "same" : "the receipt names other contracts, or other versions of them, than this version of the library uses");
+    return vd_verify_note(v, equal, "contracts",
+                          equal ? "same" : "the receipt names other contracts, or other versions of them, than this version of the library uses");
 }
 
 static vd_status verify(vd_verification *v)
 {
-    vd_context *ctx    = v->ctx;
-    char       *model  = NULL, *input = NULL, *output = NULL;
+    vd_context *ctx   = v->ctx;
+    char       *model = NULL, *input = NULL, *output = NULL;
     vd_status   status = vd_receipt_read(ctx, v->path, &v->receipt);
     if (status == VD_OK)
         status = vd_verify_note(v, v->receipt.sealed, "seal", v->receipt.sealed ? "holds" : "the receipt was changed after it was written");
     if (status == VD_OK)
         status = check_contracts(v);
-    if (status == VD_OK && (!(model = find_file(v, v->options->model, v->receipt.model)) || !(input = find_file(v, v->options->input, v->receipt.input)) ||
-                            !(output = find_file(v, v->options->output, v->receipt.output))))
+    if (status == VD_OK &&
+        (!(model = find_file(v, v->options->model, v->receipt.model)) || !(input = find_file(v, v->options->input, v->receipt.input)) ||
+         !(output = find_file(v, v->options->output, v->receipt.output))))
         status = ctx->status;
     if (status == VD_OK && (vd_model_open(ctx, model, &v->model) || check_model(v) || vd_inputs_open(ctx, v->model, input, &v->input, &v->inputs)))
         status = ctx->status;
@@ -300,7 +312,7 @@ static vd_status verify(vd_verification *v)
 vd_status vd_verify(vd_context *ctx, const char *receipt, const vd_verify_options *options, vd_verify_result **out)
 {
     vd_clear_error(ctx);
-    vd_verification v = { .ctx = ctx, .path = receipt, .options = options };
+    vd_verification v = {.ctx = ctx, .path = receipt, .options = options};
     v.result          = vd_alloc(ctx, sizeof *v.result, "a verification");
     vd_status status  = v.result ? VD_OK : ctx->status;
     *out              = NULL;

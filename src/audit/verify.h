@@ -6,7 +6,7 @@
 
 typedef struct vd_verification {
     vd_context              *ctx;
-    const char              *path;        /* of the receipt */
+    const char              *path; /* of the receipt */
     const vd_verify_options *options;
     vd_verify_result        *result;
     vd_receipt               receipt;
@@ -19,7 +19,8 @@ typedef struct vd_verification {
 /* Adds a check to the result; returns a failure only when there is no memory. */
 vd_status vd_verify_note(vd_verification *v, bool held, const char *what, const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Compares the receipt's sampled rows with a tensor's; `rows` names the tensor's rows if it holds only some (NULL: all). */
-vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, const vd_tensor *t, const int64_t *rows, int64_t row_count, int64_t *wrong, int64_t *first);
+vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, const vd_tensor *t, const int64_t *rows, int64_t row_count,
+                         int64_t *wrong, int64_t *first);
 /* The audit: each block from the rows that entered it, sampled rows only. audit.c */
 vd_status vd_verify_audit(vd_verification *v);
 

@@ -17,9 +17,10 @@ static const struct {
     const char    *name;
     vd_moss_config config;
 } shapes[] = {
-    { "tiny", { .dim = 64, .ffn_dim = 160, .heads = 2, .layers = 4, .text_dim = 64, .freq_dim = 32, .latent_channels = 32, .rope_base = 10000 } },
-    { "small", { .dim = 256, .ffn_dim = 192, .heads = 2, .layers = 6, .text_dim = 128, .freq_dim = 64, .latent_channels = 16, .rope_base = 10000 } },
-    { "moss", { .dim = 3072, .ffn_dim = 8192, .heads = 24, .layers = 42, .text_dim = 4096, .freq_dim = 256, .latent_channels = 128, .rope_base = 10000 } },
+    {"tiny", {.dim = 64, .ffn_dim = 160, .heads = 2, .layers = 4, .text_dim = 64, .freq_dim = 32, .latent_channels = 32, .rope_base = 10000}},
+    {"small", {.dim = 256, .ffn_dim = 192, .heads = 2, .layers = 6, .text_dim = 128, .freq_dim = 64, .latent_channels = 16, .rope_base = 10000}},
+    {"moss",
+     {.dim = 3072, .ffn_dim = 8192, .heads = 24, .layers = 42, .text_dim = 4096, .freq_dim = 256, .latent_channels = 128, .rope_base = 10000}},
 };
 
 /* ---- Values ---- */
@@ -34,7 +35,7 @@ static float weight_scale(int64_t columns)
 }
 
 /* Channels that a trained model drives to extremes: adding to a bias makes the stream massive there, a small norm weight hides it again. */
-static const int64_t massive_channels[2] = { 1356, 77 };
+static const int64_t massive_channels[2] = {1356, 77};
 
 typedef struct rule {
     float   scale, offset;
@@ -45,7 +46,7 @@ typedef struct rule {
 static rule find_rule(const vd_tensor *tensor)
 {
     const char *name = tensor->name;
-    rule        r    = { .scale = 0.125f };
+    rule        r    = {.scale = 0.125f};
     if (tensor->rank == 2 && vd_text_ends(name, ".weight")) {
         r.scale = weight_scale(tensor->shape[1]) * (strstr(name, "modulation") ? 0.5f : 1.0f);
     } else if (strstr(name, "norm")) {
@@ -101,16 +102,20 @@ static vd_status set_key(vd_context *ctx, vd_moss_config *config, const char *te
         int64_t    *value;
         int64_t     low, high;
     } keys[] = {
-        { "dim", &config->dim, 8, 65536 },           { "ffn_dim", &config->ffn_dim, 1, 262144 }, { "num_heads", &config->heads, 1, 1024 },
-        { "num_layers", &config->layers, 1, 1024 },  { "text_dim", &config->text_dim, 1, 65536 }, { "freq_dim", &config->freq_dim, 2, 65536 },
-        { "latent_channels", &config->latent_channels, 1, 65536 },
+        {"dim", &config->dim, 8, 65536},
+        {"ffn_dim", &config->ffn_dim, 1, 262144},
+        {"num_heads", &config->heads, 1, 1024},
+        {"num_layers", &config->layers, 1, 1024},
+        {"text_dim", &config->text_dim, 1, 65536},
+        {"freq_dim", &config->freq_dim, 2, 65536},
+        {"latent_channels", &config->latent_channels, 1, 65536},
     };
     const char  *equal = strchr(text, '=');
     const size_t size  = equal ? (size_t)(equal - text) : 0;
     for (size_t i = 0; equal && i < sizeof keys / sizeof *keys; i++) {
         if (strlen(keys[i].key) != size || strncmp(keys[i].key, text, size) != 0)
             continue;
-        char           *end;
+        char *end;
         errno                 = 0;
         const long long value = strtoll(equal + 1, &end, 10);
         if (end == equal + 1 || *end || errno || value < keys[i].low || value > keys[i].high)
@@ -142,18 +147,16 @@ vd_status vd_synth_config(vd_context *ctx, const char *shape, const char *const 
             return status;
     }
     if (config->dim % config->heads || config->dim / config->heads % 8 || config->freq_dim % 2)
-        return vd_fail(ctx, VD_BAD_ARGUMENT, "synth-shape",
-                       "dim %lld, num_heads %lld, freq_dim %lld: the heads must divide dim, a head's width must be a multiple of 8, freq_dim must be even",
-                       (long long)config->dim, (long long)config->heads, (long long)config->freq_dim);
+        return vd_fail(
+            ctx, VD_BAD_ARGUMENT, "synth-shape",
+            "dim %lld, num_heads %lld, freq_dim %lld: the heads must divide dim, a head's width must be a multiple of 8, freq_dim must be even",
+            (long long)config->dim, (long long)config->heads, (long long)config->freq_dim);
     return VD_OK;
 }
 
 /* ---- The list of tensors ---- */
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(((const vd_tensor *)a)->name, ((const vd_tensor *)b)->name);
-}
+static int compare_names(const void *a, const void *b) { return strcmp(((const vd_tensor *)a)->name, ((const vd_tensor *)b)->name); }
 
 vd_status vd_synth_list(vd_context *ctx, const vd_moss_config *config, vd_tensor **tensors, int64_t *count)
 {
@@ -167,7 +170,7 @@ vd_status vd_synth_list(vd_context *ctx, const vd_moss_config *config, vd_tensor
         char          *name = names + i * VD_MOSS_TENSOR_NAME;
         vd_moss_tensor_at(config, NULL, i, &t);
         memcpy(name, t.name, sizeof t.name);
-        (*tensors)[i] = (vd_tensor){ .name = name, .type = t.type, .rank = t.rank, .shape = { t.shape[0], t.shape[1] } };
+        (*tensors)[i] = (vd_tensor){.name = name, .type = t.type, .rank = t.rank, .shape = {t.shape[0], t.shape[1]}};
     }
     qsort(*tensors, (size_t)*count, sizeof **tensors, compare_names);
     return VD_OK;
@@ -189,18 +192,19 @@ static void fill_chunk(void *arg, int64_t index, int worker)
     (void)worker;
     const writer *w     = arg;
     const int64_t start = index * w->chunk;
-    vd_synth_fill(w->config, w->seed, w->tensor, w->first + start, vd_min(w->chunk, w->count - start), w->to + start * vd_dtype_size(w->tensor->type));
+    vd_synth_fill(w->config, w->seed, w->tensor, w->first + start, vd_min(w->chunk, w->count - start),
+                  w->to + start * vd_dtype_size(w->tensor->type));
 }
 
 static vd_status fill_piece(void *user, vd_context *ctx, const vd_tensor *tensor, int64_t first, void *to, int64_t bytes)
 {
     writer       *w    = user;
     const int64_t size = vd_dtype_size(tensor->type);
-    w->tensor = tensor;
-    w->first  = first / size;
-    w->count  = bytes / size;
-    w->chunk  = 65536;
-    w->to     = to;
+    w->tensor          = tensor;
+    w->first           = first / size;
+    w->count           = bytes / size;
+    w->chunk           = 65536;
+    w->to              = to;
     vd_parallel(ctx->threads, (w->count + w->chunk - 1) / w->chunk, fill_chunk, w);
     w->done += bytes;
     return vd_report_progress(ctx, "MB written", w->done / 1000000, w->total / 1000000);
@@ -208,11 +212,12 @@ static vd_status fill_piece(void *user, vd_context *ctx, const vd_tensor *tensor
 
 static char *format_config(vd_context *ctx, const vd_moss_config *c)
 {
-    return vd_format(ctx,
-                     "{\n  \"_class_name\": \"MOSSImageTransformer\",\n  \"dim\": %lld,\n  \"ffn_dim\": %lld,\n  \"freq_dim\": %lld,\n"
-                     "  \"latent_channels\": %lld,\n  \"num_heads\": %lld,\n  \"num_layers\": %lld,\n  \"rope_base\": %.1f,\n  \"text_dim\": %lld\n}\n",
-                     (long long)c->dim, (long long)c->ffn_dim, (long long)c->freq_dim, (long long)c->latent_channels, (long long)c->heads,
-                     (long long)c->layers, c->rope_base, (long long)c->text_dim);
+    return vd_format(
+        ctx,
+        "{\n  \"_class_name\": \"MOSSImageTransformer\",\n  \"dim\": %lld,\n  \"ffn_dim\": %lld,\n  \"freq_dim\": %lld,\n"
+        "  \"latent_channels\": %lld,\n  \"num_heads\": %lld,\n  \"num_layers\": %lld,\n  \"rope_base\": %.1f,\n  \"text_dim\": %lld\n}\n",
+        (long long)c->dim, (long long)c->ffn_dim, (long long)c->freq_dim, (long long)c->latent_channels, (long long)c->heads, (long long)c->layers,
+        c->rope_base, (long long)c->text_dim);
 }
 
 void vd_synth_options_init(vd_synth_options *options)
@@ -251,10 +256,11 @@ vd_status vd_synth_write_model(vd_context *ctx, const char *dir, const vd_synth_
         goto end;
     }
     if (exists(weights) || exists(json)) {
-        status = vd_fail(ctx, VD_IO, "exists", "%s: a model is already there; a synthetic model is never written over another: name a new folder or remove that one", dir);
+        status = vd_fail(ctx, VD_IO, "exists",
+                         "%s: a model is already there; a synthetic model is never written over another: name a new folder or remove that one", dir);
         goto end;
     }
-    writer w = { .config = &config, .seed = options->seed };
+    writer w = {.config = &config, .seed = options->seed};
     for (int64_t i = 0; i < count; i++)
         w.total += vd_tensor_bytes(&tensors[i]);
     status = vd_tensors_write(ctx, weights, tensors, count, NULL, fill_piece, &w);
@@ -292,19 +298,20 @@ static vd_status fill_input(void *user, vd_context *ctx, const vd_tensor *tensor
 
 vd_status vd_synth_write_inputs(vd_context *ctx, const char *path, const vd_synth_options *options, int64_t h, int64_t w, int64_t text_rows, float t)
 {
-    vd_moss_config config;
+    vd_moss_config  config;
     const vd_status status = vd_synth_config(ctx, options->shape, options->set, &config);
     if (status != VD_OK)
         return status;
     if (h < 1 || w < 1 || h > 4096 || w > 4096 || text_rows < 1 || text_rows > 1048576)
-        return vd_fail(ctx, VD_BAD_ARGUMENT, "synth-size", "latents %lldx%lld with %lld text rows: height and width must be 1 to 4096, text rows 1 to 1048576",
-                       (long long)h, (long long)w, (long long)text_rows);
+        return vd_fail(ctx, VD_BAD_ARGUMENT, "synth-size",
+                       "latents %lldx%lld with %lld text rows: height and width must be 1 to 4096, text rows 1 to 1048576", (long long)h,
+                       (long long)w, (long long)text_rows);
     if (!(t >= 0.0f && t <= 1000.0f))
         return vd_fail(ctx, VD_BAD_ARGUMENT, "synth-t", "t is %g; it is 1000 times sigma and must be 0 to 1000", (double)t);
     const vd_tensor tensors[3] = {
-        { .name = "latents", .type = VD_F32, .rank = 3, .shape = { config.latent_channels, h, w } },
-        { .name = "t", .type = VD_F32, .rank = 1, .shape = { 1 }, .data = &t },
-        { .name = "text", .type = VD_BF16, .rank = 2, .shape = { text_rows, config.text_dim } },
+        {.name = "latents", .type = VD_F32, .rank = 3, .shape = {config.latent_channels, h, w}},
+        {.name = "t", .type = VD_F32, .rank = 1, .shape = {1}, .data = &t},
+        {.name = "text", .type = VD_BF16, .rank = 2, .shape = {text_rows, config.text_dim}},
     };
     uint64_t seed = options->seed;
     return vd_tensors_write(ctx, path, tensors, 3, NULL, fill_input, &seed);

@@ -13,8 +13,8 @@ static inline uint64_t vd_synth_base(uint64_t name_hash, uint64_t seed) { return
 static inline int32_t  vd_synth_value(uint64_t base, int64_t i)
 {
     uint64_t z = base + ((uint64_t)i + 1) * 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z          = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z          = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     z ^= z >> 31;
     return (int32_t)(z >> 48) - 32768;
 }

@@ -20,13 +20,13 @@ static void check_values(const char *name, uint64_t seed, const int32_t *values,
 static void test_stream(void **state)
 {
     (void)state;
-    check_values("a", 1, (int32_t[]){ 16636, -4216, 22298, -8382, -5621, 30349 }, 6);
-    check_values("language_model.layers.0.linear_attn.A_log", 1, (int32_t[]){ -25275, 6080, 521, 23206 }, 4);
+    check_values("a", 1, (int32_t[]){16636, -4216, 22298, -8382, -5621, 30349}, 6);
+    check_values("language_model.layers.0.linear_attn.A_log", 1, (int32_t[]){-25275, 6080, 521, 23206}, 4);
 }
 
 static float value_of(const vd_moss_config *config, const char *name, int64_t rows, int64_t columns, int64_t i)
 {
-    const vd_tensor t = { .name = name, .type = VD_BF16, .rank = columns ? 2 : 1, .shape = { rows, columns } };
+    const vd_tensor t = {.name = name, .type = VD_BF16, .rank = columns ? 2 : 1, .shape = {rows, columns}};
     uint16_t        x;
     vd_synth_fill(config, 1, &t, i, 1, &x);
     return vd_load(&x, VD_BF16, 0);
@@ -57,8 +57,10 @@ static void test_rules(void **state)
     assert_true(value_of(&c, "video_embedder.bias", 3072, 0, 1356) == expect("video_embedder.bias", 1356, 0, 0.125f, 300, 1));
     assert_true(value_of(&c, "text_embedder.proj.bias", 3072, 0, 77) == expect("text_embedder.proj.bias", 77, 0, 0.125f, -140, 1));
     assert_true(value_of(&c, "time_embedding.0.bias", 3072, 0, 77) == expect("time_embedding.0.bias", 77, 0, 0.125f, 0, 1));
-    assert_true(value_of(&c, "shared_block_modulation.bias", 18432, 0, 2 * 3072) == expect("shared_block_modulation.bias", 2 * 3072, 0, 0.125f, 0.5f, 1));
-    assert_true(value_of(&c, "shared_block_modulation.bias", 18432, 0, 3 * 3072) == expect("shared_block_modulation.bias", 3 * 3072, 0, 0.125f, 0, 1));
+    assert_true(value_of(&c, "shared_block_modulation.bias", 18432, 0, 2 * 3072) ==
+                expect("shared_block_modulation.bias", 2 * 3072, 0, 0.125f, 0.5f, 1));
+    assert_true(value_of(&c, "shared_block_modulation.bias", 18432, 0, 3 * 3072) ==
+                expect("shared_block_modulation.bias", 3 * 3072, 0, 0.125f, 0, 1));
     assert_true(value_of(&c, "shared_block_modulation.bias", 18432, 0, 18431) == expect("shared_block_modulation.bias", 18431, 0, 0.125f, 0.5f, 1));
     vd_close(ctx);
 }
@@ -85,6 +87,6 @@ static void test_list(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_stream), cmocka_unit_test(test_rules), cmocka_unit_test(test_list) };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stream), cmocka_unit_test(test_rules), cmocka_unit_test(test_list)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
