@@ -172,7 +172,7 @@ static void test_random_steps(void **state)
     (void)state;
     uint64_t s = 88172645463325252u;
     int64_t  differ = 0;
-    for (int i = 0; i < 300000; i++) {
+    for (int i = 0; i < 150000; i++) {
         const int base = (int)(next(&s) % 230) + 1, spread = 1 + (int)(next(&s) % 24);
         uint16_t  a[16], b[16];
         float     c = vd_float((uint32_t)next(&s));
