@@ -119,7 +119,8 @@ static vd_status probe_linear(vd_proof *proof, vd_order order, int64_t k)
 
 vd_status vd_prove_linear(vd_proof *proof, vd_order order)
 {
-    const int64_t uneven = order == VD_TC16_SPLIT ? 1104 : order == VD_TC16_TREE8 ? 4224 : 1100, small = order == VD_TC16_SPLIT ? 48 : order == VD_TC16_TREE8 ? 128 : 41;
+    const int64_t uneven = order == VD_TC16_SPLIT ? 1104 : order == VD_TC16_TREE8 ? 4224 : 1100;
+    const int64_t small  = order == VD_TC16_SPLIT ? 48 : order == VD_TC16_TREE8 ? 128 : 41;
     vd_status     status = probe_linear(proof, order, order == VD_TC16_SPLIT ? 1104 : order == VD_TC16_TREE8 ? 1152 : 1100);
     for (int kind = 0; kind < VD_PROOF_KINDS && status == VD_OK; kind++) {
         status = compare_linear(proof, order, kind, 3, 37, small);

@@ -22,7 +22,8 @@ vd_status vd_prove_rms_norm(vd_proof *proof)
     for (int kind = 0; kind < VD_PROOF_KINDS; kind++) {
         const vd_dtype x_type = types[kind & 1], y_type = types[kind >> 1 & 1];
         const int64_t  n = kind & 1 ? N - 1 : 128; /* multiples of 4 */
-        void          *x = make(proof, kind, x_type, M * n), *w = make(proof, 0, VD_BF16, n), *y = make(proof, 0, y_type, M * n), *expected = make(proof, 0, y_type, M * n);
+        void          *x = make(proof, kind, x_type, M * n), *w = make(proof, 0, VD_BF16, n), *y = make(proof, 0, y_type, M * n);
+        void          *expected = make(proof, 0, y_type, M * n);
         if (!x || !w || !y || !expected)
             return proof->ctx->status;
         for (int form = 0; form < 3; form++) { /* cast to bf16, cast to fp32, fused */
@@ -97,7 +98,8 @@ vd_status vd_prove_situ(vd_proof *proof)
     vd_exec exec = {.threads = proof->ctx->threads};
     for (int kind = 0; kind < VD_PROOF_KINDS; kind++) {
         const vd_dtype type = types[kind & 1];
-        void          *u = make(proof, kind, type, M * N), *g = make(proof, kind, type, M * N), *y = make(proof, 0, type, M * N), *expected = make(proof, 0, type, M * N);
+        void          *u = make(proof, kind, type, M * N), *g = make(proof, kind, type, M * N), *y = make(proof, 0, type, M * N);
+        void          *expected = make(proof, 0, type, M * N);
         if (!u || !g || !y || !expected)
             return proof->ctx->status;
         const vd_situ op = {.m = M, .n = N, .round = type, .u = u, .g = g, .x_type = type, .x_stride = N, .y = y, .y_type = type, .y_stride = N};
