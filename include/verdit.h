@@ -231,8 +231,8 @@ vd_status vd_synth_write_inputs(vd_context *ctx, const char *path, const vd_synt
  * every node, what float32 makes of exactly that, and how far honest runs are from it. vd_gate runs every node alone on the recorded input
  * and judges it; docs/gates.md explains statistics and limits, and which planted faults they catch.
  *
- * Three things are asked of each node: the second run must repeat the first byte for byte; nothing may be infinite or NaN; the cosine
- * error and the worst row may be at most 1.25 times the largest of the case's K mixed runs (a warning begins at 1.10 times).
+ * Three things are asked of each node: the second run, on one thread more, must repeat the first byte for byte; nothing may be infinite or
+ * NaN; the cosine error and the worst row may be at most 1.25 times the largest of the case's K runs (a warning begins at 1.10 times).
  * Also told, without deciding: the share of twice the wider of torch's two CPU runs, and whether the bytes equal those of a run on a GPU.
  * A node that cannot be judged is an error, never a pass. */
 
