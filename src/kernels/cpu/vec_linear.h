@@ -27,6 +27,14 @@ typedef struct vd_fma_task {
     float  *strips, *weights, *sums; /* [VD_FMA_STRIPS] strips; panels [VD_FMA_CELLS][VD_PANEL_WIDTH]; [panels][rows][VD_PANEL_WIDTH] */
 } vd_fma_task;
 
+/* A row of x as cells, up to a whole vector. */
+static inline int64_t vd_v_row_floats(const vd_fma_job *job) { return (vd_cells_count(job->x_cells, job->op->k) + VD_W - 1) / VD_W * VD_W; }
+
+static inline bool vd_v_is_direct(const vd_fma_job *job, int64_t rows)
+{
+    return rows <= VD_FEW_ROWS && rows * vd_v_row_floats(job) <= job->columns * VD_FMA_CELLS;
+}
+
 /* One block of k. A few strips of x lie ready while the panels pass; each panel is turned when it first passes. Not inlined: the caller may
  * have changed how the processor treats subnormals, and no arithmetic may move across that. */
 static __attribute__((noinline)) void vd_v_run_block(const vd_fma_job *job, const vd_fma_task *t, int64_t k0, int64_t k)
@@ -41,24 +49,74 @@ static __attribute__((noinline)) void vd_v_run_block(const vd_fma_job *job, cons
             for (int64_t m = t->rows * s / strips, row = m; row < t->rows * (s + 1) / strips; row++)
                 vd_pack_row(t->strips + ((s - s0) * VD_STRIP_ROWS + row - m) * VD_STRIP_STRIDE,
                             vd_v_at(op->x, op->x_type, (t->first_row + row) * op->x_stride + k0), job->x_cells, k);
-        for (int64_t p = 0, np; p < t->panels; p += np) {
+        for (int64_t p = 0; p < t->panels; p++) {
             float *panel = t->weights + p * VD_FMA_CELLS * VD_PANEL_WIDTH;
-            np           = t->rows <= VD_FEW_ROWS && t->panels - p >= VD_FEW_PANELS ? VD_FEW_PANELS : 1;
-            for (int64_t i = 0; s0 == 0 && i < np; i++)
-                vd_pack_panel(panel + i * VD_FMA_CELLS * VD_PANEL_WIDTH, VD_PANEL_WIDTH,
-                              vd_v_at(op->w, op->w_type, (t->first + (p + i) * VD_PANEL_WIDTH) * op->k + k0), stride,
-                              t->columns - (p + i) * VD_PANEL_WIDTH, job->w_cells, k);
+            if (s0 == 0)
+                vd_pack_panel(panel, VD_PANEL_WIDTH, vd_v_at(op->w, op->w_type, (t->first + p * VD_PANEL_WIDTH) * op->k + k0), stride,
+                              t->columns - p * VD_PANEL_WIDTH, job->w_cells, k);
             for (int64_t s = s0; s < s1; s++) {
                 const int64_t row = t->rows * s / strips, mr = t->rows * (s + 1) / strips - row;
-                const float  *strip = t->strips + (s - s0) * VD_STRIP_ROWS * VD_STRIP_STRIDE;
-                float        *sums  = t->sums + p * c_panel + row * VD_PANEL_WIDTH;
-                if (np == 1)
-                    vd_v_run_kernels((int)mr, 1, cells, strip, panel, 0, sums, 0, mode);
-                else
-                    vd_v_run_few((int)mr, cells, strip, panel, sums, c_panel, mode);
+                vd_v_run_kernels((int)mr, 1, cells, t->strips + (s - s0) * VD_STRIP_ROWS * VD_STRIP_STRIDE, panel, 0,
+                                 t->sums + p * c_panel + row * VD_PANEL_WIDTH, 0, mode);
             }
         }
     }
+}
+
+/* One or two rows: the weights pass once and are turned in registers. `rows`: x as cells, `distance` apart. */
+static inline __attribute__((always_inline)) void vd_v_run_direct(const vd_fma_job *job, const vd_fma_task *t, int mr, const float *rows, int64_t distance)
+{
+    const vd_linear *op     = job->op;
+    const int64_t    bytes  = vd_cells_bytes(job->w_cells), row_bytes = op->k * vd_dtype_size(op->w_type), cells = vd_cells_count(job->w_cells, op->k);
+    const int64_t    block  = job->block / vd_cells_elements(job->w_cells), step = 64 / bytes;
+    const bool       leaves = op->order == VD_FMA_FOLD512;
+    for (int64_t p = 0; p < t->panels; p++) {
+        const char   *w    = vd_v_at(op->w, op->w_type, (t->first + p * VD_PANEL_WIDTH) * op->k);
+        const int64_t here = vd_min(VD_PANEL_WIDTH, t->columns - p * VD_PANEL_WIDTH);
+        vd_vf         sum[VD_FEW_ROWS][2], leaf[VD_FEW_ROWS][2];
+        for (int m = 0; m < mr; m++)
+            for (int g = 0; g < 2; g++)
+                sum[m][g] = vd_vf_zero();
+        for (int64_t i0 = 0; i0 < cells; i0 += leaves ? block : cells) {
+            const int64_t i1 = leaves ? vd_min(cells, i0 + block) : cells;
+            for (int m = 0; m < mr; m++)
+                for (int g = 0; g < 2; g++)
+                    leaf[m][g] = leaves ? vd_vf_zero() : sum[m][g];
+            for (int64_t i = i0; i < i1; i += step) {
+                vd_lines lines[2];
+                for (int64_t g = 0; g < 2; g++)
+                    vd_fetch_lines(&lines[g], w + g * VD_W * row_bytes + i * bytes, row_bytes, here - g * VD_W, row_bytes - i * bytes);
+                for (int64_t j = 0; j < step && i + j < i1; j += VD_W) {
+                    const int count = (int)vd_min(VD_W, i1 - i - j); /* products with zeros would turn -0 into +0 */
+                    vd_vf     v[2][VD_W];
+                    vd_turn_cells(&lines[0], job->w_cells, j, v[0]);
+                    vd_turn_cells(&lines[1], job->w_cells, j, v[1]);
+                    for (int c = 0; c < count; c++)
+                        for (int m = 0; m < mr; m++)
+                            for (int g = 0; g < 2; g++)
+                                leaf[m][g] = vd_v_product(vd_vf_set1(rows[m * distance + i + j + c]), v[g][c], leaf[m][g]);
+                }
+            }
+            for (int m = 0; m < mr; m++)
+                for (int g = 0; g < 2; g++)
+                    sum[m][g] = leaves ? vd_vf_add(sum[m][g], leaf[m][g]) : leaf[m][g];
+        }
+        for (int m = 0; m < mr; m++)
+            for (int g = 0; g < 2; g++)
+                vd_vf_store(t->sums + (p * t->rows + m) * VD_PANEL_WIDTH + g * VD_W, sum[m][g]);
+    }
+}
+
+static __attribute__((noinline)) void vd_v_run_rows(const vd_fma_job *job, const vd_fma_task *t)
+{
+    const vd_linear *op       = job->op;
+    const int64_t    distance = vd_v_row_floats(job);
+    for (int64_t m = 0; m < t->rows; m++)
+        vd_pack_row(t->weights + m * distance, vd_v_at(op->x, op->x_type, (t->first_row + m) * op->x_stride), job->x_cells, op->k);
+    if (t->rows == 1)
+        vd_v_run_direct(job, t, 1, t->weights, distance);
+    else
+        vd_v_run_direct(job, t, 2, t->weights, distance);
 }
 
 /* The bias and the one rounding. */
@@ -91,8 +149,11 @@ static inline void vd_v_linear_task(void *arg, int64_t index, int worker)
     const unsigned mode = _mm_getcsr();
     if (job->flush)
         _mm_setcsr(VD_CSR_FLUSH);
-    for (int64_t k0 = 0; k0 < op->k; k0 += job->block)
-        vd_v_run_block(job, &t, k0, vd_min(job->block, op->k - k0));
+    if (vd_v_is_direct(job, t.rows))
+        vd_v_run_rows(job, &t);
+    else
+        for (int64_t k0 = 0; k0 < op->k; k0 += job->block)
+            vd_v_run_block(job, &t, k0, vd_min(job->block, op->k - k0));
     _mm_setcsr(mode);
     vd_v_finish(op, &t);
 }

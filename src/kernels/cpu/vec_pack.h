@@ -57,27 +57,48 @@ static inline void vd_pack_row(float *to, const void *from, vd_cells kind, int64
         vd_vf_store(to + i, vd_cells_load_part(p + i * bytes, kind, k * size - i * bytes));
 }
 
+/* One cache line of each of VD_W rows, copied before it is turned: rows of weights are often pages apart, where their lines fall on one set of
+ * the first-level cache and would be evicted between two reads. `left`: bytes of the rows from here on; rows from `rows` on are zeros. */
+typedef struct vd_lines {
+    char row[VD_W][64];
+} vd_lines;
+
+static inline void vd_fetch_lines(vd_lines *to, const char *from, int64_t stride, int64_t rows, int64_t left)
+{
+    if (rows >= VD_W && left >= 64) {
+        for (int r = 0; r < VD_W; r++)
+            for (int i = 0; i < 64; i += 4 * VD_W)
+                vd_vf_store(to->row[r] + i, vd_vf_load(from + r * stride + i));
+        return;
+    }
+    memset(to, 0, sizeof *to);
+    for (int64_t r = 0; r < vd_min(rows, VD_W); r++)
+        memcpy(to->row[r], from + r * stride, (size_t)vd_min(64, left));
+}
+
+/* Cells i … i + VD_W - 1 of the lines, turned: v[cell], lanes over rows. */
+static inline void vd_turn_cells(const vd_lines *lines, vd_cells kind, int64_t i, vd_vf v[VD_W])
+{
+    for (int r = 0; r < VD_W; r++)
+        v[r] = vd_cells_load(lines->row[r] + i * vd_cells_bytes(kind), kind);
+    vd_vf_turn(v);
+}
+
 /* A panel of `width` (a multiple of VD_W) rows turned: to[cell·width + row]; rows from `rows` on are zeros. `stride`: bytes between rows.
  * Cells up to a whole vector are written. */
 static inline void vd_pack_panel(float *to, int64_t width, const void *from, int64_t stride, int64_t rows, vd_cells kind, int64_t k)
 {
-    const int64_t bytes = vd_cells_bytes(kind), size = kind == VD_CELLS_F32 ? 4 : 2, cells = vd_cells_count(kind, k);
+    const int64_t bytes = vd_cells_bytes(kind), left = k * (kind == VD_CELLS_F32 ? 4 : 2), cells = vd_cells_count(kind, k), step = 64 / bytes;
     for (int64_t first = 0; first < width; first += VD_W) {
-        const char   *p    = (const char *)from + first * stride;
-        const int64_t here = rows - first;
-        for (int64_t i = 0; i < cells; i += VD_W) {
-            vd_vf      v[VD_W];
-            const bool whole = (i + VD_W) * bytes <= k * size;
-            if (whole && here >= VD_W) {
-                for (int r = 0; r < VD_W; r++)
-                    v[r] = vd_cells_load(p + r * stride + i * bytes, kind);
-            } else {
-                for (int r = 0; r < VD_W; r++)
-                    v[r] = r >= here ? vd_vf_zero() : vd_cells_load_part(p + r * stride + i * bytes, kind, vd_min(k * size - i * bytes, VD_W * bytes));
+        for (int64_t i = 0; i < cells; i += step) {
+            vd_lines lines;
+            vd_fetch_lines(&lines, (const char *)from + first * stride + i * bytes, stride, rows - first, left - i * bytes);
+            for (int64_t j = 0; j < step && i + j < cells; j += VD_W) {
+                vd_vf v[VD_W];
+                vd_turn_cells(&lines, kind, j, v);
+                for (int c = 0; c < VD_W; c++)
+                    vd_vf_store(to + (i + j + c) * width + first, v[c]);
             }
-            vd_vf_turn(v);
-            for (int c = 0; c < VD_W; c++)
-                vd_vf_store(to + (i + c) * width + first, v[c]);
         }
     }
 }
