@@ -12,7 +12,8 @@ typedef struct info {
     char          *tensor_path; /* where the tensors are: path, or its transformer/ */
     char          *config_path; /* NULL: none */
     vd_tensors    *tensors;
-    vd_model      *model; /* NULL: not a model that this version runs */
+    vd_model      *model;   /* NULL: not a model that this version runs */
+    const char    *foreign; /* why a folder with a configuration is no model that this version runs */
     json_t        *config;
     bool           planned;
     vd_memory_plan plan;
@@ -94,10 +95,12 @@ static int open_all(info *n)
     if (!n->config_path)
         return VD_OK;
     status = vd_model_open(c->ctx, n->path, &n->model);
-    if (status != VD_OK)
+    if (status != VD_OK && !strcmp(vd_error_reason(c->ctx), "wrong-class"))
+        n->foreign = strcpy(cli_keep(c, strlen(vd_error_text(c->ctx)) + 1, 1), vd_error_text(c->ctx));
+    else if (status != VD_OK)
         return cli_fail_library(c, status);
-    n->config = json_load_file(n->config_path, JSON_REJECT_DUPLICATES, NULL); /* the library has checked it */
-    return make_plan(n);
+    n->config = json_load_file(n->config_path, JSON_REJECT_DUPLICATES, NULL); /* the library has read it */
+    return n->model ? make_plan(n) : VD_OK;
 }
 
 static int64_t count_elements(const info *n)
@@ -164,6 +167,11 @@ static void print_text(const info *n)
         cli_show(stdout, vd_tensors_metadata(n->tensors, key));
         puts("");
     }
+    if (n->foreign) {
+        fputs("model   not one that this version runs: ", stdout);
+        cli_show(stdout, n->foreign);
+        puts("");
+    }
     if (n->planned)
         print_plan(n);
     for (int64_t i = 0; i < vd_tensors_count(n->tensors) && !n->brief; i++) {
@@ -200,6 +208,8 @@ static json_t *make_json(const info *n)
                             "files", files, "metadata", metadata);
     if (n->config)
         json_object_set(all, "config", n->config);
+    if (n->foreign)
+        json_object_set_new(all, "foreign", cli_text(n->foreign));
     if (n->planned)
         json_object_set_new(all, "memory",
                             json_pack("{s[II] sI ss ss sI sI sI sI}", "latents", (json_int_t)n->size[0], (json_int_t)n->size[1], "text_rows",

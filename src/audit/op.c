@@ -270,11 +270,14 @@ static vd_status run_attention(call *c)
 
 static float eps_of(const call *c) { return c->options->eps > 0 ? (float)c->options->eps : 1e-6f; }
 
+static bool names_order(const char *contract, vd_order order) { return contract && vd_order_find(contract) == order; }
+
+/* The form fixes the order; a contract alone implies the form. */
 static vd_status run_rms_norm(call *c)
 {
     int64_t          m = 0, n = 0;
     const vd_tensor *x = take(c, "x", false, VD_DTYPE_COUNT, 2, &m, &n, NULL), *w = x ? take(c, "w", false, VD_DTYPE_COUNT, 1, &n, NULL, NULL) : NULL;
-    const char      *form = c->options->form ? c->options->form : "cast-before-weight";
+    const char      *form = c->options->form ? c->options->form : names_order(c->options->contract, VD_ROWSUM512) ? "fused" : "cast-before-weight";
     if (c->ctx->status || find_types(c, x->type))
         return c->ctx->status;
     const bool fused = !strcmp(form, "fused");
