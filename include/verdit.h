@@ -183,7 +183,9 @@ vd_status vd_plan_memory(vd_context *ctx, const vd_model *model, const vd_forwar
 typedef struct vd_tensors vd_tensors;
 
 /* `path`: a safetensors file; an index (…safetensors.index.json); or a folder that holds one of either under its usual name
- * (diffusion_pytorch_model or model). Sets *out to NULL on failure. The tensors' data are read-only and live until close. */
+ * (diffusion_pytorch_model or model). Tensors, names, paths and metadata live until close; data are read-only, writing to them ends the
+ * process. On failure *out is NULL, and the status VD_BAD_FILE (malformed, or not what it should be), VD_UNSUPPORTED (a dtype that nothing
+ * here computes with), VD_NO_MEMORY (address space, too) or VD_IO. */
 vd_status        vd_tensors_open(vd_context *ctx, const char *path, vd_tensors **out);
 void             vd_tensors_close(vd_context *ctx, vd_tensors *tensors); /* NULL is legal */
 int64_t          vd_tensors_count(const vd_tensors *tensors);
@@ -201,7 +203,8 @@ typedef vd_status vd_fill_fn(void *user, vd_context *ctx, const vd_tensor *tenso
 
 /* Writes a safetensors file: names ascending, header padded with spaces to 8 bytes, equal bytes for equal input. `metadata`: key, value,
  * key, value, …, NULL; or NULL. A tensor whose data is NULL is asked of `fill` in pieces of at most 4 MiB, so that a file larger than
- * memory can be written. The file appears whole or not at all, and never through a link. */
+ * memory can be written. The file appears whole or not at all, and never through a link. VD_BAD_ARGUMENT when the reader would refuse
+ * the file; VD_IO when there is no room, or `path` is no place for a file. */
 vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *tensors, int64_t count, const char *const *metadata,
                            vd_fill_fn *fill, void *user);
 
