@@ -36,6 +36,20 @@ static vd_status check_tensors(vd_context *ctx, const char *path, const vd_tenso
     return VD_OK;
 }
 
+/* Pairs of UTF-8; a key that came twice would be refused by the reader. */
+static vd_status check_metadata(vd_context *ctx, const char *path, const char *const *metadata)
+{
+    for (int64_t i = 0; metadata && metadata[i]; i += 2) {
+        const char *key = metadata[i], *value = metadata[i + 1];
+        bool        fits = value && vd_utf8_find_fault(key, (int64_t)strlen(key)) < 0 && vd_utf8_find_fault(value, (int64_t)strlen(value)) < 0;
+        for (int64_t k = 0; fits && k < i; k += 2)
+            fits = strcmp(metadata[k], key) != 0;
+        if (!fits)
+            return vd_fail(ctx, VD_BAD_ARGUMENT, "bad-metadata", "%s: metadata %s has no value, comes twice, or is not UTF-8", path, vd_quote(key).text);
+    }
+    return VD_OK;
+}
+
 /* The header as jansson values, so that names are escaped in one place. NULL when jansson has no memory. */
 static json_t *make_header(const vd_tensor *const *tensors, int64_t count, const char *const *metadata)
 {
@@ -45,7 +59,7 @@ static json_t *make_header(const vd_tensor *const *tensors, int64_t count, const
     if (metadata && *metadata) {
         json_t *pairs = json_object();
         whole = pairs && json_object_set_new(root, "__metadata__", pairs) == 0;
-        for (int64_t i = 0; whole && metadata[i] && metadata[i + 1]; i += 2)
+        for (int64_t i = 0; whole && metadata[i]; i += 2)
             whole = json_object_set_new(pairs, metadata[i], json_string(metadata[i + 1])) == 0;
     }
     for (int64_t i = 0; whole && i < count; i++) {
@@ -106,7 +120,7 @@ vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *t
     vd_writer        *w      = NULL;
     const vd_tensor **sorted = vd_alloc(ctx, count * (int64_t)sizeof *sorted, "an order of tensors");
     char             *piece  = fill ? vd_alloc(ctx, PIECE, "a piece of a tensor") : NULL;
-    vd_status         status = sorted && (piece || !fill) ? VD_OK : VD_NO_MEMORY;
+    vd_status         status = sorted && (piece || !fill) ? check_metadata(ctx, path, metadata) : VD_NO_MEMORY;
     if (status == VD_OK) {
         for (int64_t i = 0; i < count; i++)
             sorted[i] = &tensors[i];
@@ -116,7 +130,7 @@ vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *t
     if (status == VD_OK) {
         json_t *root = make_header(sorted, count, metadata);
         header = root ? vd_json_print(ctx, root, false, &size) : NULL;
-        status = header ? VD_OK : vd_fail(ctx, VD_NO_MEMORY, "no-memory", "%s: no memory for the header, or its metadata are not UTF-8", path);
+        status = header ? VD_OK : vd_fail(ctx, VD_NO_MEMORY, "no-memory", "%s: no memory for its header", path);
         json_decref(root);
     }
     if (status == VD_OK && size > VD_SAFETENSORS_HEADER_LIMIT)

@@ -275,6 +275,9 @@ static void test_writer_refuses(void **state)
     assert_failure(p, vd_tensors_write(p->ctx, p->path, t, 2, NULL, NULL, NULL), VD_BAD_ARGUMENT, "no-data", "\"b\"");
     t[1].data = &x, t[1].type = VD_F8_E4M3;
     assert_failure(p, vd_tensors_write(p->ctx, p->path, t, 2, NULL, NULL, NULL), VD_BAD_ARGUMENT, "unsupported-dtype", "F8_E4M3");
+    const char *const bad[3][5] = {{"a", "\xff", NULL}, {"a", "1", "a", "2", NULL}, {"a", NULL}};
+    for (int i = 0; i < 3; i++)
+        assert_failure(p, vd_tensors_write(p->ctx, p->path, t, 0, bad[i], NULL, NULL), VD_BAD_ARGUMENT, "bad-metadata", "\"a\"");
     assert_int_equal(count_entries(p->folder), 0);
     assert_int_equal(vd_tensors_write(p->ctx, p->path, t, 0, NULL, NULL, NULL), VD_OK); /* nothing is a legal file */
 }
