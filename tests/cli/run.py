@@ -12,9 +12,12 @@ is exact. What is not said is expected not to come. A line NOTE … on standard 
 
     run.py VERDIT SCRIPT...            runs scripts; exit 1 if anything differs
     run.py --show VERDIT SCRIPT        prints the script with what really came, to make a golden file from after reading it
+
+VERDIT_EMULATOR in the environment is the command that VERDIT needs to run, if it is another machine's program.
 """
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -108,8 +111,14 @@ def main():
     if len(arguments) < 2:
         sys.exit(__doc__)
     program = os.path.abspath(arguments[0])
-    environment = dict(os.environ, PATH=os.path.dirname(program) + os.pathsep + os.environ["PATH"], LC_ALL="C.UTF-8", ROOT=ROOT, TESTS=os.path.dirname(os.path.abspath(__file__)))
-    failures = sum(run_script(path, environment, show) for path in arguments[1:])
+    with tempfile.TemporaryDirectory(prefix="verdit-bin-") as folder:
+        wrapper = os.path.join(folder, "verdit")
+        with open(wrapper, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nexec {os.environ.get("VERDIT_EMULATOR", "")} {shlex.quote(program)} "$@"\n')
+        os.chmod(wrapper, 0o755)
+        tests = os.path.dirname(os.path.abspath(__file__))
+        environment = dict(os.environ, PATH=folder + os.pathsep + os.environ["PATH"], LC_ALL="C.UTF-8", ROOT=ROOT, TESTS=tests)
+        failures = sum(run_script(path, environment, show) for path in arguments[1:])
     if failures:
         print(f"{failures} commands differ")
     return 1 if failures else 0
