@@ -92,120 +92,6 @@ static vd_status prepare_qk_eps(vd_context *ctx, vd_fault *f)
     return VD_OK;
 }
 
-/* ---- Rotary ---- */
-
-static vd_status prepare_tables(vd_context *ctx, vd_fault *f)
-{
-    const int64_t size = f->c->joint_rows * vd_moss_head_dim(&f->c->config) * (int64_t)sizeof(float);
-    f->cosines         = vd_keep_alloc(&f->keep, size, "a fault's rotary table");
-    f->sines           = vd_keep_alloc(&f->keep, size, "a fault's rotary table");
-    return f->cosines && f->sines ? VD_OK : ctx->status;
-}
-
-/* Turns one pair of one head back by its angle and forth by its opposite. */
-static void alter_pair(vd_fault *f, vd_tensor *value)
-{
-    const vd_moss_config *m    = &f->c->config;
-    const int64_t         d = vd_moss_head_dim(m), half = d / 2, pair = 2 * vd_moss_bands(m), head = m->heads / 2;
-    if (!vd_fault_sees(f, value, ".q_rot") && !vd_fault_sees(f, value, ".k_rot"))
-        return;
-    for (int64_t i = 0; i < value->shape[0]; i++) {
-        const int64_t at = i * m->dim + head * d + pair;
-        const double  c = (double)f->cosines[i * d + pair], s = (double)f->sines[i * d + pair];
-        const double  a = (double)vd_load(value->data, value->type, at), b = (double)vd_load(value->data, value->type, at + half);
-        const double  x = a * c + b * s, y = b * c - a * s;
-        vd_store(value->data, value->type, at, (float)(x * c + y * s));
-        vd_store(value->data, value->type, at + half, (float)(y * c - x * s));
-    }
-}
-
-static vd_status prepare_rope_base(vd_context *ctx, vd_fault *f)
-{
-    (void)ctx;
-    f->model.config.rope_base = f->kind->amount;
-    return VD_OK;
-}
-
-static bool is_table(const vd_fault *f, const vd_tensor *value)
-{
-    return value->shape[0] == f->c->joint_rows && (strcmp(value->name, "rope.cos") == 0 || strcmp(value->name, "rope.sin") == 0);
-}
-
-static void alter_axes(vd_fault *f, vd_tensor *value)
-{
-    const int64_t bands = vd_moss_bands(&f->c->config), d = value->shape[1];
-    if (!is_table(f, value))
-        return;
-    for (int64_t i = 0; i < value->shape[0]; i++)
-        for (int64_t half = 0; half < 2; half++)
-            for (int64_t j = 0; j < bands; j++) {
-                const int64_t h = i * d + half * d / 2 + 2 * bands + j, w = h + bands;
-                const float   x = vd_load(value->data, value->type, h), y = vd_load(value->data, value->type, w);
-                vd_store(value->data, value->type, h, y);
-                vd_store(value->data, value->type, w, x);
-            }
-}
-
-/* Phases rounded to bf16 before sine and cosine: good near 0, worse with every position. */
-static void alter_coarse_table(vd_fault *f, vd_tensor *value)
-{
-    const vd_case *c    = f->c;
-    const int64_t  bands = vd_moss_bands(&c->config), d = value->shape[1];
-    const bool     sine = strcmp(value->name, "rope.sin") == 0;
-    if (!is_table(f, value))
-        return;
-    for (int64_t i = 0; i < value->shape[0]; i++) {
-        const bool  image = i < c->image_rows;
-        const float position[4] = {0, image ? (float)c->text_rows : (float)(i - c->image_rows), image ? (float)(i / c->w) - (float)(c->h - 1) / 2 : 0,
-                                   image ? (float)(i % c->w) - (float)(c->w - 1) / 2 : 0};
-        for (int64_t p = 0; p < d / 2; p++) {
-            const float band  = (float)pow(c->config.rope_base, -(double)(p % bands) / (double)bands);
-            const float phase = vd_round_bf16(position[p / bands] * band), turned = sine ? sinf(phase) : cosf(phase);
-            vd_store(value->data, value->type, i * d + p, turned);
-            vd_store(value->data, value->type, i * d + d / 2 + p, turned);
-        }
-    }
-}
-
-/* Text row i turned as row i + 1. */
-static void alter_text_positions(vd_fault *f, vd_tensor *value)
-{
-    const vd_case *c    = f->c;
-    const int64_t  d = value->shape[1], bands = vd_moss_bands(&c->config), size = d * vd_dtype_size(value->type);
-    const bool     sine = strcmp(value->name, "rope.sin") == 0;
-    char          *rows = (char *)value->data + c->image_rows * size;
-    if (!is_table(f, value))
-        return;
-    memmove(rows, rows + size, (size_t)((c->text_rows - 1) * size));
-    for (int64_t p = 0; p < d; p++) {
-        const int64_t pair  = p % (d / 2);
-        const double  phase = pair / bands == 1 ? (double)c->text_rows * pow(c->config.rope_base, -(double)(pair % bands) / (double)bands) : 0;
-        vd_store(rows, value->type, (c->text_rows - 1) * d + p, (float)(sine ? sin(phase) : cos(phase)));
-    }
-}
-
-/* q and k laid out as a converter for interleaved rotary writes them, under a half-split kernel. */
-static vd_status prepare_interleaved(vd_context *ctx, vd_fault *f)
-{
-    const vd_moss_config *m     = &f->c->config;
-    vd_moss_block        *w     = &f->model.weights.blocks[f->block];
-    const int64_t         d = vd_moss_head_dim(m);
-    vd_weight *const      matrices[] = {&w->q, &w->k, &w->q_norm, &w->k_norm};
-    for (int i = 0; i < 4; i++) {
-        const int64_t   heads = i < 2 ? m->heads : 1, size = i < 2 ? m->dim : 1;
-        const uint16_t *from = matrices[i]->data;
-        uint16_t       *to   = vd_fault_copy_weight(f, matrices[i], heads * d * size);
-        if (!to)
-            return ctx->status;
-        for (int64_t h = 0; h < heads; h++)
-            for (int64_t j = 0; j < d; j++) {
-                const int64_t old = j < d / 2 ? 2 * j : 2 * (j - d / 2) + 1;
-                memcpy(to + (h * d + j) * size, (const char *)from + 2 * (h * d + old) * size, (size_t)(2 * size));
-            }
-    }
-    return VD_OK;
-}
-
 /* ---- Whole blocks ---- */
 
 static vd_status reserve_entering(vd_context *ctx, vd_fault *f)
@@ -580,17 +466,17 @@ const vd_fault_kind vd_fault_kinds[] = {
     {.text = {"qk-eps", "eps of the q and k norms 1e-5 for 1e-6", "any kept block, or all; the middle block unless said", "the block's head norms, or with @all every head norm"},
      .place = VD_PLACE_EPS, .prepare = prepare_qk_eps},
     {.text = {"rope-pair", "one pair of one head turned the wrong way", "any kept block; the middle one unless said", "first pair of axis h of the middle head, in rotated q and k"},
-     .place = VD_PLACE_BLOCK, .prepare = prepare_tables, .alter = alter_pair},
+     .place = VD_PLACE_BLOCK, .prepare = vd_fault_prepare_tables, .alter = vd_fault_alter_pair},
     {.text = {"rope-base", "rotary base 500000 for the model's own", "text.0", "the model's descriptor; text blocks and all blocks"},
-     .place = VD_PLACE_FIXED, .node = "text.0", .amount = 500000, .prepare = prepare_rope_base},
+     .place = VD_PLACE_FIXED, .node = "text.0", .amount = 500000, .prepare = vd_fault_prepare_rope_base},
     {.text = {"rope-axes", "axes h and w exchanged", "all blocks", "the rotary table's columns"},
-     .place = VD_PLACE_BLOCKS, .alter = alter_axes},
+     .place = VD_PLACE_BLOCKS, .alter = vd_fault_alter_axes},
     {.text = {"rope-coarse", "phases rounded to bf16 before sine and cosine", "all blocks", "the rotary table is made again"},
-     .place = VD_PLACE_BLOCKS, .alter = alter_coarse_table},
+     .place = VD_PLACE_BLOCKS, .alter = vd_fault_alter_coarse_table},
     {.text = {"rope-interleaved", "q and k laid out for interleaved pairs under a half-split rotary", "any kept block; the middle one unless said", "rows of the block's q and k weights and of their norms' weights, reordered in memory"},
-     .place = VD_PLACE_BLOCK, .prepare = prepare_interleaved},
+     .place = VD_PLACE_BLOCK, .prepare = vd_fault_prepare_interleaved},
     {.text = {"text-positions", "text row i turned as row i + 1", "all blocks", "the rotary table's text rows"},
-     .place = VD_PLACE_BLOCKS, .alter = alter_text_positions},
+     .place = VD_PLACE_BLOCKS, .alter = vd_fault_alter_text_positions},
     {.text = {"block-missing", "the block passes its input through", "any kept block; the middle one unless said", "the rows that entered replace the rows behind it"},
      .place = VD_PLACE_BLOCK, .prepare = reserve_entering, .alter = alter_missing},
     {.text = {"block-doubled", "the block runs twice", "any kept block; the middle one unless said", "its output goes through it once more"},

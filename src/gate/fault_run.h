@@ -53,4 +53,13 @@ bool vd_fault_sees_node(const vd_fault *f, const vd_tensor *value);
 uint16_t *vd_fault_copy_weight(vd_fault *f, vd_weight *weight, int64_t elements);
 void      vd_fault_widen(const vd_tensor *value, float *to);
 
+/* fault_rotary.c */
+vd_status vd_fault_prepare_tables(vd_context *ctx, vd_fault *f);
+void vd_fault_alter_pair(vd_fault *f, vd_tensor *value);
+vd_status vd_fault_prepare_rope_base(vd_context *ctx, vd_fault *f);
+void vd_fault_alter_axes(vd_fault *f, vd_tensor *value);
+void vd_fault_alter_coarse_table(vd_fault *f, vd_tensor *value);
+void vd_fault_alter_text_positions(vd_fault *f, vd_tensor *value);
+vd_status vd_fault_prepare_interleaved(vd_context *ctx, vd_fault *f);
+
 #endif

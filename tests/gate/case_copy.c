@@ -65,10 +65,10 @@ void case_copy_write(const case_copy *copy, const json_t *json)
 
 json_t *case_copy_change_tensor(const case_copy *copy, const char *file, const char *name, const vd_tensor *with)
 {
-    char        path[512], other[512], digits[65], key[32];
+    char        path[512], other[600], name_of_file[64], digits[65];
     vd_tensors *old;
-    snprintf(other, sizeof other, "%s.safetensors", file);
-    joined(path, copy->path, other);
+    snprintf(name_of_file, sizeof name_of_file, "%s.safetensors", file);
+    joined(path, copy->path, name_of_file);
     assert_int_equal(vd_tensors_open(copy->ctx, path, &old), VD_OK);
     const int64_t count = vd_tensors_count(old);
     vd_tensor    *list  = calloc((size_t)count + 1, sizeof *list);
@@ -94,8 +94,7 @@ json_t *case_copy_change_tensor(const case_copy *copy, const char *file, const c
     free(list);
     assert_int_equal(rename(other, path), 0);
     assert_int_equal(vd_hash_file(copy->ctx, path, digits), VD_OK);
-    snprintf(key, sizeof key, "%s", file);
     json_t *json = json_deep_copy(copy->json);
-    json_object_set_new(json_object_get(json_object_get(json, "files"), key), "sha256", json_string(digits));
+    json_object_set_new(json_object_get(json_object_get(json, "files"), file), "sha256", json_string(digits));
     return json;
 }
