@@ -74,14 +74,23 @@ static __attribute__((noinline)) void vd_v_values(const vd_attn_task *t, int64_t
                      first ? VD_SUM_NEW : VD_SUM_ON);
 }
 
+/* To bf16. A weight is in [0, 1], or a NaN whose lowest half is clear or that is negative, which the addition leaves a NaN. */
+static inline vd_vf vd_v_round_weight(vd_vf p)
+{
+    const vd_vi u = vd_vf_bits(p);
+    const vd_vi r = vd_vi_add(u, vd_vi_add(vd_vi_set1(0x7FFF), vd_vi_and(vd_vi_shr(u, 16), vd_vi_set1(1))));
+    return vd_vi_float(vd_vi_and(r, vd_vi_set1((int32_t)0xFFFF0000)));
+}
+
 /* One row of scores to t, its maximum, p, and p as cells of the strip. Returns α. */
 static inline float vd_v_weigh(const vd_attn_task *t, int64_t row, int64_t m, int64_t keys, float scale)
 {
     const vd_cells kind    = t->job->cells;
     float         *weights = t->weights + m * VD_P_STRIDE, *strip = t->p + m * VD_STRIP_STRIDE;
     const float    top = t->top[row];
-    vd_vf          most = vd_vf_set1(top);
-    for (int64_t j = 0; j < (keys + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH * VD_PANEL_WIDTH; j += VD_W) {
+    vd_vf          most   = vd_vf_set1(top);
+    const int64_t  padded = (keys + VD_PANEL_WIDTH - 1) / VD_PANEL_WIDTH * VD_PANEL_WIDTH; /* scores beyond the end are of zero keys */
+    for (int64_t j = 0; j < padded; j += VD_W) {
         const vd_vf s = vd_vf_load(t->scores + (j / VD_PANEL_WIDTH * VD_STRIP_ROWS + m) * VD_PANEL_WIDTH + j % VD_PANEL_WIDTH);
         vd_vf       x = vd_vf_mul(s, vd_vf_set1(scale));
         vd_vf_store(weights + j, x);
@@ -90,21 +99,21 @@ static inline float vd_v_weigh(const vd_attn_task *t, int64_t row, int64_t m, in
         most = vd_vf_max(x, most); /* a NaN is no maximum */
     }
     const float now = vd_vf_max_lane(most);
-    for (int64_t j = 0; j < keys; j += 2 * VD_W) { /* scores beyond the end are those of zero keys: finite */
-        vd_vf p[2];
-        vd_v_ex2_weights(vd_vf_sub(vd_vf_load(weights + j), vd_vf_set1(now)), vd_vf_sub(vd_vf_load(weights + j + VD_W), vd_vf_set1(now)), &p[0], &p[1]);
-        for (int v = 0; v < 2; v++) {
-            const int64_t at = j + v * VD_W;
-            if (keys - at < VD_W)
-                p[v] = vd_vf_select(vd_vm_below((int)vd_max(0, keys - at)), p[v], vd_vf_zero());
-            vd_vf_store(weights + at, p[v]);
-            if (kind == VD_CELLS_F32)
-                vd_vf_store(strip + at, p[v]);
-            else if (kind == VD_CELLS_SWAPPED)
-                vd_vf_store(strip + at, vd_vf_swap_pairs(vd_v_round_bf16(p[v])));
-            else
-                vd_vf_store_high((uint16_t *)(void *)strip + at, vd_v_round_bf16(p[v]));
+    for (int64_t j = 0; j < padded; j += VD_W)
+        vd_vf_store(weights + j, vd_vf_sub(vd_vf_load(weights + j), vd_vf_set1(now)));
+    vd_v_ex2_weights(weights, padded);
+    for (int64_t j = 0; j < padded; j += VD_W) {
+        vd_vf p = vd_vf_load(weights + j);
+        if (keys - j < VD_W) { /* beyond the end: weights of nothing */
+            p = vd_vf_select(vd_vm_below((int)vd_max(0, keys - j)), p, vd_vf_zero());
+            vd_vf_store(weights + j, p);
         }
+        if (kind == VD_CELLS_F32)
+            vd_vf_store(strip + j, p);
+        else if (kind == VD_CELLS_SWAPPED)
+            vd_vf_store(strip + j, vd_vf_swap_pairs(vd_v_round_weight(p)));
+        else
+            vd_vf_store_high((uint16_t *)(void *)strip + j, vd_v_round_weight(p));
     }
     t->top[row] = now;
     return top == now && fabsf(now) < INFINITY ? 1.0f : vd_ex2(top - now);

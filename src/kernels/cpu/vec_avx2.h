@@ -75,6 +75,7 @@ static inline void vd_vi_lookup_rows(const uint64_t *table, vd_vi index, vd_vi *
 {
     uint32_t i[8];
     _mm256_storeu_si256((__m256i *)(void *)i, index);
+    __asm__("" : "+m"(i)); /* through memory: lane by lane out of the register costs twice as much */
     const double *t  = (const double *)(const void *)table; /* moved, never computed with */
     const __m128d r01 = _mm_loadh_pd(_mm_load_sd(t + i[0]), t + i[1]), r23 = _mm_loadh_pd(_mm_load_sd(t + i[2]), t + i[3]);
     const __m128d r45 = _mm_loadh_pd(_mm_load_sd(t + i[4]), t + i[5]), r67 = _mm_loadh_pd(_mm_load_sd(t + i[6]), t + i[7]);

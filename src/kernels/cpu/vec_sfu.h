@@ -78,24 +78,32 @@ static inline vd_vi vd_v_ex2_fixed(vd_vf x)
     return vd_vi_sub(vd_vi_sub(m, vd_vi_set1(1)), vd_vi_eq_bits(vd_vi_shl(m, 9), vd_vi_set1(0)));
 }
 
-static inline vd_vf vd_v_ex2_join(vd_vf x, vd_vi q, vd_vi r, vd_vi s)
-{
-    vd_vi       c0, e_c2;
-    vd_vi_lookup_64(vd_sfu_ex2_rows, vd_vi_and(vd_vi_shr(q, 17), vd_vi_set1(63)), &c0, &e_c2);
-    const vd_vi t = vd_v_law(c0, e_c2, r, s, 1, 30690);
-    const vd_vi y = vd_vi_add(vd_vi_shl(vd_vi_sar(q, 23), 23), vd_vi_add(t, vd_vi_set1(126 << 23)));
-    return vd_vf_select(vd_vf_ge(x, vd_vf_set1(-126.0f)), vd_vi_float(y), vd_vf_select(vd_vf_is_nan(x), x, vd_vf_zero()));
-}
+/* ex2 of n numbers <= 0, -Inf or NaN, in place: the weights of a softmax. A NaN stays some NaN. n: a multiple of 2·VD_W, at most
+ * VD_EX2_MOST. In two passes: one chain from input to output is longer than a processor can overlap with the next. */
+enum { VD_EX2_MOST = 128 };
 
-/* ex2 of numbers <= 0, of -Inf and of NaN, two vectors at once: the weights of a softmax. A NaN stays some NaN. */
-static inline void vd_v_ex2_weights(vd_vf x0, vd_vf x1, vd_vf *y0, vd_vf *y1)
+static inline void vd_v_ex2_weights(float *x, int64_t n)
 {
-    const vd_vi q0 = vd_v_ex2_fixed(x0), q1 = vd_v_ex2_fixed(x1), fraction = vd_vi_set1(0x1FFFF);
-    const vd_vi r0 = vd_vi_and(q0, fraction), r1 = vd_vi_and(q1, fraction);
-    vd_vi       s0, s1;
-    vd_v_sfu_square_two(r0, r1, &s0, &s1);
-    *y0 = vd_v_ex2_join(x0, q0, r0, s0);
-    *y1 = vd_v_ex2_join(x1, q1, r1, s1);
+    int32_t q[VD_EX2_MOST], square[VD_EX2_MOST];
+    for (int64_t i = 0; i < n; i += 2 * VD_W) {
+        const vd_vi fraction = vd_vi_set1(0x1FFFF);
+        const vd_vi q0 = vd_v_ex2_fixed(vd_vf_load(x + i)), q1 = vd_v_ex2_fixed(vd_vf_load(x + i + VD_W));
+        vd_vi       s0, s1;
+        vd_v_sfu_square_two(vd_vi_and(q0, fraction), vd_vi_and(q1, fraction), &s0, &s1);
+        vd_vf_store(q + i, vd_vi_float(q0));
+        vd_vf_store(q + i + VD_W, vd_vi_float(q1));
+        vd_vf_store(square + i, vd_vi_float(s0));
+        vd_vf_store(square + i + VD_W, vd_vi_float(s1));
+    }
+    for (int64_t i = 0; i < n; i += VD_W) {
+        const vd_vf v = vd_vf_load(x + i);
+        const vd_vi at = vd_vi_load(q + i);
+        vd_vi       c0, e_c2;
+        vd_vi_lookup_64(vd_sfu_ex2_rows, vd_vi_and(vd_vi_shr(at, 17), vd_vi_set1(63)), &c0, &e_c2);
+        const vd_vi t = vd_v_law(c0, e_c2, vd_vi_and(at, vd_vi_set1(0x1FFFF)), vd_vi_load(square + i), 1, 30690);
+        const vd_vi y = vd_vi_add(vd_vi_shl(vd_vi_sar(at, 23), 23), vd_vi_add(t, vd_vi_set1(126 << 23)));
+        vd_vf_store(x + i, vd_vf_select(vd_vf_ge(v, vd_vf_set1(-126.0f)), vd_vi_float(y), vd_vf_select(vd_vf_is_nan(v), v, vd_vf_zero())));
+    }
 }
 
 static inline vd_vf vd_v_rcp(vd_vf x)
