@@ -5,6 +5,7 @@
 #include "kernels/table.h"
 
 void    vd_avx512bf16_linear(vd_exec *exec, const vd_linear *op);
+void    vd_avx512bf16_linear_few(vd_exec *exec, const vd_linear *op);
 int64_t vd_avx512bf16_linear_scratch(const vd_linear *op, int threads);
 void    vd_avx512bf16_attention(vd_exec *exec, const vd_attention *op);
 int64_t vd_avx512bf16_attention_scratch(const vd_attention *op, int threads);
