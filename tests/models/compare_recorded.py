@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compare a run of the synthetic full-size MOSS-Image with torch's own, recorded on an H200.
 
-    compare_recorded.py OUT.safetensors tests/data/moss/run.safetensors
+    compare_recorded.py OUT.safetensors tests/data/moss/run.safetensors    (or t10.safetensors)
 
 OUT is written by `verdit run --match torch2.11-h200 --tap 'time,mod,head_mod,video,text.*,x.*,b20.*'`. Exit status 1 if one byte differs
 or a recorded tensor has no counterpart. Python's standard library only.
@@ -39,14 +39,15 @@ def count_differences(a, b, size):
 
 def main():
     ours, theirs = Tensors(sys.argv[1]), Tensors(sys.argv[2])
-    rows = struct.unpack("<10q", theirs.bytes("rows"))
-    whole = {"time_out": "time", "mod": "mod", "head": "head_mod", "text": "text.1", "velocity": "velocity"}
+    rows = struct.unpack("<10q", theirs.bytes("rows")) if "rows" in theirs.head else ()
+    whole = {"time_out": "time", "mod": "mod", "head": "head_mod", "text": "text.1", "velocity": "velocity",
+             "text10": "text.1", "text10.block0": "text.0", "text10.block1": "text.1", "velocity10": "velocity"}
     failed = compared = 0
     for name in sorted(theirs.head, key=lambda n: (not n.startswith("x."), len(n), n)):
         if name in ("rows", "time_in", "rope_cos_rows", "rope_sin_rows"):
             continue  # not nodes: the node tests cover them
         if name in whole:
-            size = 4 if name == "velocity" else 2
+            size = 4 if name.startswith("velocity") else 2
             pairs = [(ours.bytes(whole[name]), theirs.bytes(name))]
         elif name.startswith("b20.att_"):
             part, head = name[len("b20.att_"):].split(".h")
