@@ -91,6 +91,15 @@ static inline void vd_pack_panel(float *to, int64_t width, const void *from, int
     const int64_t bytes = vd_cells_bytes(kind), left = k * (kind == VD_CELLS_F32 ? 4 : 2), cells = vd_cells_count(kind, k), step = 64 / bytes;
     for (int64_t first = 0; first < width; first += VD_W) {
         for (int64_t i = 0; i < cells; i += step) {
+            if (step == VD_W && rows - first >= VD_W && left - i * bytes >= 64) { /* a line is a vector */
+                vd_vf v[VD_W];
+                for (int r = 0; r < VD_W; r++)
+                    v[r] = vd_cells_load((const char *)from + (first + r) * stride + i * bytes, kind);
+                vd_vf_turn(v);
+                for (int c = 0; c < VD_W; c++)
+                    vd_vf_store(to + (i + c) * width + first, v[c]);
+                continue;
+            }
             vd_lines lines;
             vd_fetch_lines(&lines, (const char *)from + first * stride + i * bytes, stride, rows - first, left - i * bytes);
             for (int64_t j = 0; j < step && i + j < cells; j += VD_W) {
