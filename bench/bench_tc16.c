@@ -1,8 +1,9 @@
-/* tc16 linear at the model's shapes, one thread, as a share of the core's own fp32 FMA peak.
+/* tc16 linear and attention at the model's shapes, one thread, as a share of the core's own fp32 FMA peak.
  *
- * The machine may be shared, so time is the thread's own, and nothing is timed alone: each window of work (at most about a third of a second) lies between two short FMA
- * loops, its share is taken against their mean, and the median over all windows of a shape is reported. Weights are rotated through
- * more memory than the caches hold, as in a model. */
+ * The machine may be shared, so time is the thread's own, and nothing is timed alone: each window of work (at most about a third of a
+ * second) lies between two short FMA loops, its share is taken against their mean, and the median over all windows of a shape is reported.
+ * Weights are rotated through more memory than the caches hold, as in a model; so one row is bound by memory, and the rate at which one
+ * thread reads it is reported too. "cached": the same weights every time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,29 +85,80 @@ typedef struct result {
     int64_t windows;
 } result;
 
-static result measure(const vd_kernels *table, vd_cpu_level level, vd_order order, shape s, int64_t m, const uint16_t *x, const char *pool, void *y,
-                      void *scratch, double seconds)
+/* What a window runs. */
+typedef struct work {
+    const vd_kernels *table;
+    vd_order          order;
+    int64_t           m, n, k;        /* linear; attention: m queries, n keys, k heads of 128 */
+    const uint16_t   *x;
+    const char       *pool;
+    int64_t           places;         /* matrices in the pool that are used in turn */
+    void             *y, *scratch;
+} work;
+
+static double run_window(const work *w, int64_t i)
 {
-    double        share[WINDOWS], rate[WINDOWS], peaks[WINDOWS];
-    const int64_t slice  = m >= 512 ? 1024 : s.n; /* outputs of a window: whole tasks */
-    const int64_t size   = 2 * slice * s.k, places = POOL / size;
-    const double  finish = bench_now() + seconds;
-    int64_t       count  = 0;
-    double        before = measure_peak(level);
+    vd_exec exec = {.threads = 1, .scratch = w->scratch, .scratch_bytes = SCRATCH};
+    if (w->order == VD_ATTN_K128) {
+        const int64_t      width = w->k * 128;
+        const vd_attention op    = {.order = w->order, .m = w->m, .s = w->n, .heads = w->k, .d = 128, .type = VD_BF16, .q = w->x, .q_stride = width,
+                                    .k = w->pool, .k_stride = width, .v = w->pool + 2 * w->n * width, .v_stride = width, .o = w->y, .o_stride = width};
+        w->table->attention(&exec, &op);
+        return 4e-9 * (double)(w->m * w->n) * (double)width;
+    }
+    const vd_linear op = {.order = w->order, .m = w->m, .n = w->n, .k = w->k, .x = w->x, .x_type = VD_BF16, .x_stride = w->k,
+                          .w = w->pool + i % w->places * 2 * w->n * w->k, .w_type = VD_BF16, .y = w->y, .y_type = VD_BF16, .y_stride = w->n};
+    w->table->linear(&exec, &op);
+    return 2e-9 * (double)(w->m * w->n) * (double)w->k;
+}
+
+static result measure(const work *w, vd_cpu_level level, double seconds)
+{
+    double       share[WINDOWS], rate[WINDOWS], peaks[WINDOWS], before = measure_peak(level);
+    const double finish = bench_now() + seconds;
+    int64_t      count  = 0;
     for (int64_t i = 0; i < WINDOWS && (count < 5 || bench_now() < finish); i++) {
-        vd_exec   exec = {.threads = 1, .scratch = scratch, .scratch_bytes = SCRATCH};
-        vd_linear op   = {.order = order, .m = m, .n = slice, .k = s.k, .x = x, .x_type = VD_BF16, .x_stride = s.k, .w = pool + i % places * size,
-                          .w_type = VD_BF16, .y = y, .y_type = VD_BF16, .y_stride = slice};
-        const double start = bench_now();
-        table->linear(&exec, &op);
-        const double took = bench_now() - start, after = measure_peak(level);
-        rate[count]  = 2e-9 * (double)(m * slice) * (double)s.k / took;
+        const double start = bench_now(), work = run_window(w, i), took = bench_now() - start, after = measure_peak(level);
+        rate[count]  = work / took;
         peaks[count] = 0.5 * (before + after);
         share[count] = rate[count] / peaks[count];
         before       = after;
         count += i > 0; /* the first warms up */
     }
     return (result){median(rate, count), median(peaks, count), median(share, count), count};
+}
+
+/* GB/s of one thread reading the pool in order: the median of a few times. */
+static double measure_reading(const char *pool)
+{
+    double rate[5];
+    for (int t = 0; t < 5; t++) {
+        const double start = bench_now();
+        uint64_t     sum   = 0;
+        for (int64_t i = 0; i < POOL; i += 64) {
+            uint64_t a[8];
+            memcpy(a, pool + i, sizeof a);
+            sum += a[0] ^ a[1] ^ a[2] ^ a[3] ^ a[4] ^ a[5] ^ a[6] ^ a[7];
+        }
+        volatile uint64_t sink = sum;
+        (void)sink;
+        rate[t] = 1e-9 * (double)POOL / (bench_now() - start);
+    }
+    return median(rate, 5);
+}
+
+static void report(const work *w, const char *note, result q, bool json, bool *first)
+{
+    const bool attention = w->order == VD_ATTN_K128;
+    if (json)
+        printf("%s{\"order\":\"%s\",\"m\":%lld,\"%s\":%lld,\"%s\":%lld,\"note\":\"%s\",\"gflops\":%.2f,\"peak\":%.2f,\"share\":%.4f,\"windows\":%lld}",
+               *first ? "" : ",", vd_order_id(w->order), (long long)w->m, attention ? "keys" : "n", (long long)w->n, attention ? "heads" : "k",
+               (long long)w->k, note, q.gflops, q.peak, q.share, (long long)q.windows);
+    else
+        printf("%-14s %s%6lld %s%5lld, M %4lld: %7.1f %6.1f  %.3f  (%lld windows%s%s)\n", vd_order_id(w->order), attention ? "S " : "N ", (long long)w->n,
+               attention ? "heads" : "K ", (long long)w->k, (long long)w->m, q.gflops, q.peak, q.share, (long long)q.windows, *note ? "; " : "", note);
+    fflush(stdout);
+    *first = false;
 }
 
 int main(int argc, char **argv)
@@ -138,27 +190,34 @@ int main(int argc, char **argv)
     if (json)
         printf("{\"bench\":\"tc16\",\"level\":\"%s\",\"threads\":1,\"peer\":\"fp32 FMA peak of the core, same run\",\"results\":[", vd_cpu_level_name(level));
     else
-        printf("tc16 linear, level %s, one thread; share of the core's fp32 FMA peak, median of windows\n%-14s %6s x %5s, M %4s: GFLOP/s   peak  share\n",
-               vd_cpu_level_name(level), "order", "N", "K", "");
-    bool first = true;
+        printf("tc16 linear, level %s, one thread; share of the core's fp32 FMA peak, median of windows\n%-36s GFLOP/s   peak  share\n",
+               vd_cpu_level_name(level), "");
+    bool         first   = true;
+    const double seconds = brief ? 1.0 : 2.0;
     for (size_t o = 0; o < (brief ? 1 : 2); o++)
         for (size_t s = 0; s < 3; s++)
             for (size_t r = 0; r < 6; r++) {
                 if (brief && rows[r] != 1 && rows[r] < 64)
                     continue;
-                const result q = measure(&table, level, orders[o], shapes[s], rows[r], x, pool, y, scratch, brief ? 1.0 : 2.0);
-                if (json)
-                    printf("%s{\"order\":\"%s\",\"n\":%lld,\"k\":%lld,\"m\":%lld,\"gflops\":%.2f,\"peak\":%.2f,\"share\":%.4f,\"windows\":%lld}",
-                           first ? "" : ",", vd_order_id(orders[o]), (long long)shapes[s].n, (long long)shapes[s].k, (long long)rows[r], q.gflops,
-                           q.peak, q.share, (long long)q.windows);
-                else
-                    printf("%-14s %6lld x %5lld, M %4lld: %7.1f %6.1f  %.3f  (%lld windows)\n", vd_order_id(orders[o]), (long long)shapes[s].n,
-                           (long long)shapes[s].k, (long long)rows[r], q.gflops, q.peak, q.share, (long long)q.windows);
-                fflush(stdout);
-                first = false;
+                /* many rows: a window is some whole tasks of the layer */
+                work w = {&table, orders[o], rows[r], rows[r] >= 512 ? 1024 : shapes[s].n, shapes[s].k, x, pool, 0, y, scratch};
+                w.places = POOL / (2 * w.n * w.k);
+                report(&w, "", measure(&w, level, seconds), json, &first);
+                if (rows[r] == 1 && shapes[s].n == 3072 && shapes[s].k == 3072) {
+                    w.places = 1;
+                    report(&w, "cached", measure(&w, level, seconds), json, &first);
+                }
             }
+    static const int64_t queries[] = {10, 64, 1088};
+    for (size_t r = 0; r < 3; r++) {
+        const work w = {&table, VD_ATTN_K128, queries[r], 1088, queries[r] >= 512 ? 4 : 24, x, pool, 1, y, scratch};
+        report(&w, "", measure(&w, level, seconds), json, &first);
+    }
+    const double reading = measure_reading(pool);
+    if (!json)
+        printf("one thread reads memory at %.1f GB/s: one row can reach %.1f GFLOP/s\n", reading, reading);
     if (json)
-        puts("]}");
+        printf("],\"memory_gb_s\":%.2f}\n", reading);
     free(x), free(y), free(pool), free(scratch);
     return 0;
 }

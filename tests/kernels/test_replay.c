@@ -81,7 +81,7 @@ static void draw_matrix(h_random *r, uint16_t *p, int64_t rows, int64_t k, int l
     const int common = h_chance(r, 4) ? (int)h_range(r, 1, 254) : (int)h_range(r, low, high);
     const kind all = (kind)h_range(r, 0, 3 * KINDS); /* one kind, or NORMAL with others among them, so that fast and other rows mix */
     for (int64_t i = 0; i < rows; i++) {
-        kind what = all < KINDS ? all : h_chance(r, all & 1 ? 4 : 40) ? (kind)h_range(r, 0, KINDS - 1) : NORMAL;
+        kind what = all < KINDS ? all : h_chance(r, all & 1 ? 4 : 400) ? (kind)h_range(r, 0, KINDS - 1) : NORMAL;
         if (what == SPECIAL && !h_chance(r, 8))
             what = NORMAL;
         const int      base     = h_chance(r, 8) ? common + (int)h_range(r, -40, 40) : common;
@@ -190,6 +190,13 @@ static bool has(const level *l)
     return false;
 }
 
+static void report(const level *l, const char *what, int64_t steps, int64_t problems, const vd_tally *t)
+{
+    print_message("%s: %lld steps in %lld %s, 0 differ; fast %lld (below the window %lld, scaled %lld), careful %lld, contract %lld\n", l->name,
+                  (long long)steps, (long long)problems, what, (long long)t->fast, (long long)t->low, (long long)t->scaled, (long long)t->careful,
+                  (long long)t->scalar);
+}
+
 static void random_steps(void **state)
 {
     (void)state;
@@ -199,13 +206,11 @@ static void random_steps(void **state)
         h_random r     = {seed};
         vd_tally tally = {0};
         int64_t  steps = 0, problems = 0;
-        while (steps < wanted_steps) {
+        while (steps < wanted_steps || problems < 100) { /* 100 problems take every path */
             steps += try_one(levels + i, &r, &tally);
             problems++;
         }
-        print_message("%s: %lld steps in %lld problems, 0 differ; outputs by path: fast %lld (of these below the window %lld, scaled %lld), careful %lld, scalar %lld\n",
-                      levels[i].name, (long long)steps, (long long)problems, (long long)tally.fast, (long long)tally.low, (long long)tally.scaled,
-                      (long long)tally.careful, (long long)tally.scalar);
+        report(levels + i, "problems", steps, problems, &tally);
         assert_true(tally.fast && tally.low && tally.scaled && tally.careful && tally.scalar);
     }
 }
@@ -254,9 +259,7 @@ static void random_attention(void **state)
             steps += attend_once(levels + i, &r, &tally);
             problems++;
         }
-        print_message("%s: %lld steps in %lld attentions, 0 differ; outputs and scores by path: fast %lld (of these below the window %lld, scaled %lld), careful %lld; rows by the contract %lld numbers\n",
-                      levels[i].name, (long long)steps, (long long)problems, (long long)tally.fast, (long long)tally.low, (long long)tally.scaled,
-                      (long long)tally.careful, (long long)tally.scalar);
+        report(levels + i, "attentions", steps, problems, &tally);
         assert_true(tally.fast && tally.low && tally.scaled && tally.careful && tally.scalar);
     }
 }

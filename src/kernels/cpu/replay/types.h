@@ -84,13 +84,12 @@ static inline void vd_find_extremes(const void *x, int64_t rows, int64_t n, int6
     __m256i       largest = _mm256_set1_epi16((short)e->largest), smallest = _mm256_set1_epi16((short)(e->smallest - 1));
     for (int64_t r = 0; r < rows; r++) {
         const char *p = (const char *)x + 2 * r * stride;
-        int64_t     i = 0;
-        for (; i + 16 <= n; i += 16) {
-            const __m256i v = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(p + 2 * i)), magnitude);
+        for (int64_t i = 0; i < n / 16; i++) {
+            const __m256i v = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(p + 32 * i)), magnitude);
             largest         = _mm256_max_epu16(largest, v);
             smallest        = _mm256_min_epu16(smallest, _mm256_sub_epi16(v, one)); /* zero wraps to the top */
         }
-        for (; i < n; i++) {
+        for (int64_t i = n / 16 * 16; i < n; i++) {
             uint16_t v;
             memcpy(&v, p + 2 * i, sizeof v);
             v &= 0x7FFF;
