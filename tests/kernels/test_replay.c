@@ -293,6 +293,40 @@ static void integer_sum_near_overflow(void **state)
     }
 }
 
+/* The same inside attention: key 0 scores a little more than the others, whose p then has the largest significand; its value leaves O just
+ * below 2·2^E, and the next sixteen keys' values are 1.99. */
+static void attention_sum_near_overflow(void **state)
+{
+    (void)state;
+    enum { S = 32, D = 72 };
+    uint16_t q[D] = {0x3F80}, k[S * D] = {0}, v[S * D] = {0}, o[D], right[D];
+    float    sums[D];
+    k[0] = 0x3E00; /* 1/8; a score of 1/8·log2 e/√72 = 0.021 */
+    for (int j = 1; j < S; j++)
+        k[j * D] = 0x3DC0; /* 3/32: a difference of 0.0053 */
+    for (int i = 0; i < D; i++) {
+        v[i] = 0x3F7F;
+        for (int j = 16; j < S; j++)
+            v[j * D + i] = i % 2 ? 0xBFFF : 0x3FFF;
+        v[i] |= i % 2 ? 0x8000 : 0;
+    }
+    vd_attention_row(VD_ATTN_K128, S, D, q, k, D, v, D, right, sums);
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        if (!has(levels + i))
+            continue;
+        const vd_attention op = {.order = VD_ATTN_K128, .m = 1, .s = S, .heads = 1, .d = D, .type = VD_BF16, .q = q, .q_stride = D, .k = k,
+                                 .k_stride = D, .v = v, .v_stride = D, .o = o, .o_stride = D};
+        vd_exec  exec  = {.threads = 1, .scratch_bytes = levels[i].attention_scratch(&op, 1)};
+        vd_tally tally = {0};
+        exec.scratch   = aligned_alloc(64, (size_t)exec.scratch_bytes + 64);
+        assert_non_null(exec.scratch);
+        levels[i].attention(&exec, &op, &tally);
+        free(exec.scratch);
+        assert_memory_equal(o, right, sizeof o);
+        assert_true(tally.careful >= D); /* the values */
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -301,6 +335,7 @@ int main(int argc, char **argv)
         seed = strtoull(argv[2], NULL, 10);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integer_sum_near_overflow),
+        cmocka_unit_test(attention_sum_near_overflow),
         cmocka_unit_test(random_steps),
         cmocka_unit_test(random_attention),
     };
