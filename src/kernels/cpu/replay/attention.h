@@ -399,7 +399,9 @@ static inline void vd_run_attention(vd_exec *exec, const vd_attention *op, vd_ta
     vd_attention_job job = vd_plan_attention(op);
     job.tally            = tally;
     job.scratch          = exec->scratch;
-    vd_parallel(exec->threads, op->heads * job.blocks, vd_run_attention_task, &job);
+    const int workers = vd_count_workers(exec, job.worker_bytes);
+    if (workers > 0)
+        vd_parallel(workers, op->heads * job.blocks, vd_run_attention_task, &job);
 }
 
 #endif

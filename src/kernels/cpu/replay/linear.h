@@ -450,7 +450,9 @@ static inline void vd_run_linear(vd_exec *exec, const vd_linear *op, vd_tally *t
     vd_linear_job job = vd_plan_linear(op, exec->threads);
     job.tally         = tally;
     job.scratch       = exec->scratch;
-    vd_parallel(exec->threads, job.row_blocks * job.groups, vd_run_linear_task, &job);
+    const int workers = vd_count_workers(exec, job.worker_bytes);
+    if (workers > 0)
+        vd_parallel(workers, job.row_blocks * job.groups, vd_run_linear_task, &job);
 }
 
 #endif

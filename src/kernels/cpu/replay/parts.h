@@ -3,6 +3,7 @@
 #define VD_REPLAY_PARTS_H
 
 #include "kernels/cpu/replay/types.h"
+#include "kernels/table.h"
 
 /* Takes bytes from a worker's memory; base NULL: only counts. */
 static inline void *vd_carve(char *base, int64_t *used, int64_t bytes)
@@ -38,5 +39,14 @@ __attribute__((noinline)) static void vd_scale_row(const float *sum, int32_t shi
 }
 
 static inline void vd_count(int64_t *counter, int64_t n) { __atomic_fetch_add(counter, n, __ATOMIC_RELAXED); }
+
+/* Threads that a call may use: as many as have memory. Too little scratch is a fault of the plan; nothing is computed then. */
+static inline int vd_count_workers(vd_exec *exec, int64_t worker_bytes)
+{
+    const int64_t fit = exec->scratch_bytes / worker_bytes;
+    if (fit < 1)
+        exec->status = VD_INTERNAL;
+    return fit < exec->threads ? (int)fit : exec->threads;
+}
 
 #endif
