@@ -84,7 +84,7 @@ static void draw_matrix(h_random *r, uint16_t *p, int64_t rows, int64_t k, int l
         kind what = all < KINDS ? all : h_chance(r, all & 1 ? 4 : 400) ? (kind)h_range(r, 0, KINDS - 1) : NORMAL;
         if (what == SPECIAL && !h_chance(r, 8))
             what = NORMAL;
-        const int      base     = h_chance(r, 8) ? common + (int)h_range(r, -40, 40) : common;
+        const int      base     = all & 1 && h_chance(r, 8) ? common + (int)h_range(r, -40, 40) : common;
         const uint16_t constant = (uint16_t)((uint16_t)(base < 1 ? 1 : base > 253 ? 253 : base) << 7 | h_range(r, 100, 127));
         for (int64_t j = 0; j < k; j++)
             p[i * k + j] = draw(r, what, base, j, k, constant);
