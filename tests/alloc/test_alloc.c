@@ -120,7 +120,7 @@ static bool run_scenario(const scenario *s, const char *root)
         if (inject_can(way))
             good = run_way(s, way, inputs, out);
         else
-            printf("skipped %s (%s): the sanitizer owns malloc in this build\n", s->name, way_names[way]);
+            printf("skipped %s (%s): this build leaves malloc to the sanitizer, the emulator or OpenMP\n", s->name, way_names[way]);
     }
     empty_folder(inputs);
     rmdir(inputs);
