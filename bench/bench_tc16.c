@@ -202,7 +202,10 @@ int main(int argc, char **argv)
                 /* many rows: a window is some whole tasks of the layer */
                 work w = {&table, orders[o], rows[r], rows[r] >= 512 ? 1024 : shapes[s].n, shapes[s].k, x, pool, 0, y, scratch};
                 w.places = POOL / (2 * w.n * w.k);
-                report(&w, "", measure(&w, level, seconds), json, &first);
+                char note[64] = "";
+                if (w.n < shapes[s].n)
+                    snprintf(note, sizeof note, "windows of a layer of %lld outputs", (long long)shapes[s].n);
+                report(&w, note, measure(&w, level, seconds), json, &first);
                 if (rows[r] == 1 && shapes[s].n == 3072 && shapes[s].k == 3072) {
                     w.places = 1;
                     report(&w, "cached", measure(&w, level, seconds), json, &first);
