@@ -24,7 +24,7 @@ test: ## everything that needs no torch and no GPU (at most 20 minutes on two co
 
 test-torch: ## cross-checks against torch, in a venv made on first use (at most 15 minutes)
 	@scripts/install_deps.sh build test torch
-	@scripts/test_torch.sh
+	@BUILD="$(BUILD)" CC="$(CC)" scripts/test_torch.sh
 
 test-long: ## the full-size model and long fuzzing, before a release
 	@scripts/install_deps.sh build test
