@@ -4,24 +4,53 @@
 
 #include "kernels/cpu/vec_rows.h"
 
+/* Elements that go through SiTU's parts together. */
+enum { VD_SITU_AT_ONCE = 128 };
+
+/* n <= VD_SITU_AT_ONCE elements. Short loops on purpose: see vd_v_exp_first. */
+static inline void vd_v_situ_piece(const vd_situ *op, const void *u_row, const void *g_row, void *y, int64_t from, int64_t n)
+{
+    const vd_dtype round = op->round;
+    float          gate[VD_SITU_AT_ONCE], up[VD_SITU_AT_ONCE], power[VD_SITU_AT_ONCE], part[VD_SITU_AT_ONCE], up_part[VD_SITU_AT_ONCE];
+    for (int64_t i = 0; i < n; i += VD_W) {
+        const vd_vf small = vd_v_round(vd_vf_mul(vd_v_load(g_row, op->x_type, from + i, from + n), vd_vf_set1(0.25f)), round);
+        vd_vf_store(gate + i, small);
+        vd_vf_store(part + i, vd_v_tanh_first(small));
+    }
+    for (int64_t i = 0; i < n; i += VD_W) {
+        const vd_vf small = vd_v_round(vd_vf_mul(vd_v_load(u_row, op->x_type, from + i, from + n), vd_v_constant(0x3D23D70Au)), round);
+        vd_vf_store(up + i, small);
+        vd_vf_store(up_part + i, vd_v_tanh_first(small));
+    }
+    for (int64_t i = 0; i < n; i += VD_W) {
+        const vd_vf t = vd_v_round(vd_v_tanh_second(vd_vf_load(gate + i), vd_vf_load(part + i)), round);
+        vd_vf_store(gate + i, vd_v_round(vd_vf_mul(vd_vf_set1(4.0f), t), round));
+    }
+    for (int64_t i = 0; i < n; i += VD_W) {
+        const vd_vf t = vd_v_round(vd_v_tanh_second(vd_vf_load(up + i), vd_vf_load(up_part + i)), round);
+        vd_vf_store(up + i, vd_v_round(vd_vf_mul(vd_vf_set1(25.0f), t), round));
+    }
+    for (int64_t i = 0; i < n; i += VD_W) {
+        vd_vf p;
+        vd_vf_store(part + i, vd_v_exp_first(vd_v_negative(vd_v_load(g_row, op->x_type, from + i, from + n)), &p));
+        vd_vf_store(power + i, p);
+    }
+    for (int64_t i = 0; i < n; i += VD_W) {
+        const vd_vf e    = vd_v_exp_second(vd_vf_load(part + i), vd_vf_load(power + i));
+        const vd_vf open = vd_v_round(vd_v_canonical(vd_vf_div(vd_vf_set1(1.0f), vd_vf_add(vd_vf_set1(1.0f), e))), round);
+        const vd_vf product = vd_v_round(vd_vf_mul(vd_vf_load(gate + i), open), round);
+        vd_v_store(y, op->y_type, from + i, from + n, vd_v_round(vd_vf_mul(product, vd_vf_load(up + i)), round));
+    }
+}
+
 static inline void vd_v_situ_rows(void *arg, int64_t piece, int worker)
 {
-    const vd_situ *op    = arg;
-    const vd_dtype round = op->round;
+    const vd_situ *op = arg;
     (void)worker;
-    for (int64_t row = vd_v_first_row(piece); row < vd_v_last_row(piece, op->m); row++) {
-        const void *ur = vd_v_at(op->u, op->x_type, row * op->x_stride), *gr = vd_v_at(op->g, op->x_type, row * op->x_stride);
-        void       *y = vd_v_to(op->y, op->y_type, row * op->y_stride);
-        for (int64_t i = 0; i < op->n; i += VD_W) {
-            const vd_vf g = vd_v_load(gr, op->x_type, i, op->n), u = vd_v_load(ur, op->x_type, i, op->n);
-            vd_vf       gate = vd_v_round(vd_v_tanh(vd_v_round(vd_vf_mul(g, vd_vf_set1(0.25f)), round)), round);
-            gate             = vd_v_round(vd_vf_mul(vd_vf_set1(4.0f), gate), round);
-            gate             = vd_v_round(vd_vf_mul(gate, vd_v_round(vd_v_sigmoid(g), round)), round);
-            vd_vf up         = vd_v_round(vd_v_tanh(vd_v_round(vd_vf_mul(u, vd_v_constant(0x3D23D70Au)), round)), round);
-            up               = vd_v_round(vd_vf_mul(vd_vf_set1(25.0f), up), round);
-            vd_v_store(y, op->y_type, i, op->n, vd_v_round(vd_vf_mul(gate, up), round));
-        }
-    }
+    for (int64_t row = vd_v_first_row(piece); row < vd_v_last_row(piece, op->m); row++)
+        for (int64_t i = 0; i < op->n; i += VD_SITU_AT_ONCE)
+            vd_v_situ_piece(op, vd_v_at(op->u, op->x_type, row * op->x_stride), vd_v_at(op->g, op->x_type, row * op->x_stride),
+                            vd_v_to(op->y, op->y_type, row * op->y_stride), i, op->n - i < VD_SITU_AT_ONCE ? op->n - i : VD_SITU_AT_ONCE);
 }
 
 static inline void vd_v_situ(vd_exec *exec, const vd_situ *op)

@@ -146,7 +146,9 @@ static inline vd_vf vd_v_rsq(vd_vf x)
 
 static inline vd_vf vd_v_negative(vd_vf x) { return vd_vi_float(vd_vi_xor(vd_vf_bits(x), vd_vi_set1(INT32_MIN))); }
 
-static inline vd_vf vd_v_exp(vd_vf x)
+/* exp in two parts: the argument of ex2 and the power of two, then the rest. Parts exist because one vector's chain through a whole function is
+ * longer than a processor can overlap with the next one's: callers with many vectors run part after part. */
+static inline vd_vf vd_v_exp_first(vd_vf x, vd_vf *power)
 {
     vd_vf u = vd_vf_fma(x, vd_v_constant(0x3BBB989Du), vd_vf_set1(0.5f));
     u       = vd_vf_min(vd_vf_max(u, vd_vf_zero()), vd_vf_set1(1.0f)); /* max returns its second operand for a NaN: 0 */
@@ -158,17 +160,31 @@ static inline vd_vf vd_v_exp(vd_vf x)
     const vd_vm integer = vd_vf_ge(whole, product), over = vd_vf_lt(lost, vd_vf_zero());
     const vd_vi n       = vd_vi_select(integer, vd_vi_select(over, vd_vi_sub(cut, vd_vi_set1(1)), cut), cut);
     const vd_vf k       = vd_vf_sub(vd_vi_float(vd_vi_add(n, vd_vi_set1(0x4B000000))), vd_vf_set1(8388608.0f + 126.0f));
-    vd_vf       t       = vd_vf_fma(x, vd_v_constant(0x3FB8AA3Bu), vd_v_negative(k));
-    t                   = vd_vf_fma(x, vd_v_constant(0x32A57060u), t);
-    return vd_v_canonical(vd_vf_mul(vd_v_ex2(t), vd_vi_float(vd_vi_shl(vd_vi_add(n, vd_vi_set1(1)), 23))));
+    *power              = vd_vi_float(vd_vi_shl(vd_vi_add(n, vd_vi_set1(1)), 23));
+    return vd_vf_fma(x, vd_v_constant(0x32A57060u), vd_vf_fma(x, vd_v_constant(0x3FB8AA3Bu), vd_v_negative(k)));
 }
 
-static inline vd_vf vd_v_tanh(vd_vf x)
+static inline vd_vf vd_v_exp_second(vd_vf t, vd_vf power) { return vd_v_canonical(vd_vf_mul(vd_v_ex2(t), power)); }
+
+static inline vd_vf vd_v_exp(vd_vf x)
+{
+    vd_vf       power;
+    const vd_vf t = vd_v_exp_first(x, &power);
+    return vd_v_exp_second(t, power);
+}
+
+/* tanh in two parts: ex2(2·log2(e)·|x|) + 1, then the rest. */
+static inline vd_vf vd_v_tanh_first(vd_vf x)
+{
+    const vd_vf a = vd_vi_float(vd_vi_and(vd_vf_bits(x), vd_vi_set1(INT32_MAX)));
+    return vd_vf_add(vd_v_ex2(vd_vf_mul(a, vd_v_constant(0x4038AA3Bu))), vd_vf_set1(1.0f));
+}
+
+static inline vd_vf vd_v_tanh_second(vd_vf x, vd_vf sum)
 {
     const vd_vi sign = vd_vi_and(vd_vf_bits(x), vd_vi_set1(INT32_MIN));
     const vd_vf a    = vd_vi_float(vd_vi_xor(vd_vf_bits(x), sign));
-    vd_vf       big  = vd_vf_add(vd_v_ex2(vd_vf_mul(a, vd_v_constant(0x4038AA3Bu))), vd_vf_set1(1.0f));
-    big = vd_vf_fma(vd_v_rcp(big), vd_vf_set1(-2.0f), vd_vf_set1(1.0f));
+    vd_vf       big  = vd_vf_fma(vd_v_rcp(sum), vd_vf_set1(-2.0f), vd_vf_set1(1.0f));
     big = vd_vf_select(vd_vf_lt(a, vd_v_constant(0x41102CB4u)), big, vd_vf_set1(1.0f));
     big = vd_vi_float(vd_vi_or(vd_vf_bits(big), sign));
     const vd_vf q = vd_vf_mul(x, x);
@@ -178,6 +194,8 @@ static inline vd_vf vd_v_tanh(vd_vf x)
     p             = vd_vf_fma(p, q, vd_vf_zero());
     return vd_v_canonical(vd_vf_select(vd_vf_ge(a, vd_v_constant(0x3F19999Au)), big, vd_vf_fma(p, x, x)));
 }
+
+static inline vd_vf vd_v_tanh(vd_vf x) { return vd_v_tanh_second(x, vd_v_tanh_first(x)); }
 
 static inline vd_vf vd_v_denominator(vd_vf x) { return vd_vf_add(vd_vf_set1(1.0f), vd_v_exp(vd_v_negative(x))); }
 static inline vd_vf vd_v_sigmoid(vd_vf x) { return vd_v_canonical(vd_vf_div(vd_vf_set1(1.0f), vd_v_denominator(x))); }
