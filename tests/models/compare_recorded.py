@@ -43,9 +43,14 @@ def main():
     whole = {"time_out": "time", "mod": "mod", "head": "head_mod", "text": "text.1", "velocity": "velocity",
              "text10": "text.1", "text10.block0": "text.0", "text10.block1": "text.1", "velocity10": "velocity"}
     failed = compared = 0
+    if "velocity" not in ours.head or ours.shape("velocity") != theirs.shape("velocity" if "velocity" in theirs.head else "velocity10"):
+        sys.exit(f"{sys.argv[1]} is no run of the full-size model on the recorded request: its velocity is absent or of another shape")
     for name in sorted(theirs.head, key=lambda n: (not n.startswith("x."), len(n), n)):
         if name in ("rows", "time_in", "rope_cos_rows", "rope_sin_rows"):
             continue  # not nodes: the node tests cover them
+        node = whole.get(name) or {"video_rows": "video"}.get(name) or (name.split("_")[0] if name.startswith("b20.att_") else name)
+        if node not in ours.head:
+            sys.exit(f"{sys.argv[1]} has no {node}: write it with --tap 'time,mod,head_mod,video,text.*,x.*,b20.*'")
         if name in whole:
             size = 4 if name.startswith("velocity") else 2
             pairs = [(ours.bytes(whole[name]), theirs.bytes(name))]
@@ -59,6 +64,8 @@ def main():
             node, size = {"video_rows": "video"}.get(name, name), 2
             columns = theirs.shape(name)[-1]
             pairs = [(row(ours, node, rows[i], columns), row(theirs, name, i, columns)) for i in range(theirs.shape(name)[0])]
+        if any(len(a) != len(b) for a, b in pairs):
+            sys.exit(f"{sys.argv[1]}: what stands for {name} has another size")
         differ = sum(count_differences(a, b, size) for a, b in pairs)
         total = sum(len(b) for _, b in pairs) // size
         compared += total

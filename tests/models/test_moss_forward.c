@@ -286,6 +286,9 @@ static void test_refusals(void **state)
     refuse(f, (vd_forward_options){.from = "b9.a"}, good, VD_BAD_ARGUMENT, "node");
     refuse(f, (vd_forward_options){.from = "x.2", .to = "x.1"}, good, VD_BAD_ARGUMENT, "range");
     refuse(f, (vd_forward_options){.from = "b1.a"}, good, VD_BAD_ARGUMENT, "input-missing"); /* the rows entering block 1 */
+    refuse(f, (vd_forward_options){.taps = "x.*,b9.q"}, good, VD_BAD_ARGUMENT, "tap");
+    refuse(f, (vd_forward_options){.taps = "velocity", .to = "x.2"}, good, VD_BAD_ARGUMENT, "tap");
+    refuse(f, (vd_forward_options){.taps = "b*.z"}, good, VD_BAD_ARGUMENT, "tap");
     s.skip = twice, s.skip_count = 2;
     refuse(f, (vd_forward_options){0}, s, VD_BAD_ARGUMENT, "skip");
     s.skip = &outside, s.skip_count = 1;

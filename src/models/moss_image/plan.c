@@ -21,6 +21,30 @@ static vd_status find_range(vd_moss_run *r)
     return VD_OK;
 }
 
+/* Each pattern of options->taps must match a node of the range: a misspelt one would be missed only when a long run has ended. */
+static vd_status check_taps(vd_moss_run *r)
+{
+    const int64_t layers = r->model->config.layers;
+    for (const char *tap = r->options->taps; tap && *tap;) {
+        const size_t size = strcspn(tap, ",");
+        char         pattern[256], name[VD_MOSS_NODE_NAME];
+        bool         found = size == 0;
+        if (size >= sizeof pattern)
+            return vd_fail(r->ctx, VD_BAD_ARGUMENT, "tap", "a tap is %zu characters long; node names and patterns have fewer than %zu", size, sizeof pattern);
+        memcpy(pattern, tap, size);
+        pattern[size] = 0;
+        for (int64_t i = r->from; i <= r->to && !found; i++) {
+            vd_moss_node_name(i, layers, name);
+            found = vd_moss_name_matches(pattern, name);
+        }
+        if (!found)
+            return vd_fail(r->ctx, VD_BAD_ARGUMENT, "tap", "the tap \"%s\" matches no node of the range %s … %s (blocks are 0 … %lld)", pattern,
+                           r->options->from ? r->options->from : "time", r->options->to ? r->options->to : "velocity", (long long)layers - 1);
+        tap += size + (tap[size] == ',');
+    }
+    return VD_OK;
+}
+
 static vd_status find_skipped(vd_moss_run *r, vd_moss_state *s)
 {
     const int64_t layers = r->model->config.layers;
@@ -168,7 +192,7 @@ static vd_status find_rows(vd_moss_run *r, vd_moss_state *s)
 vd_status vd_moss_prepare(vd_moss_run *r, const vd_sample *samples)
 {
     const int64_t layers = r->model->config.layers, nodes = vd_moss_node_count(layers);
-    if (find_range(r))
+    if (find_range(r) || check_taps(r))
         return r->ctx->status;
     if (r->sample_count < 1 || r->sample_count > 1 << 20)
         return vd_fail(r->ctx, VD_BAD_ARGUMENT, "samples", "a forward takes 1 or more samples, not %d", r->sample_count);
