@@ -18,6 +18,7 @@
 struct vd_context {
     vd_options options;
     int        threads; /* resolved: >= 1 */
+    bool       warned_match; /* a forward has told that options->match lacks measurements: a gate or an audit runs dozens, once is enough */
     vd_status  status;
     char       reason[48];
     char       text[2048];

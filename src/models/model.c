@@ -77,6 +77,8 @@ void vd_forward_options_init(vd_forward_options *options) { memset(options, 0, s
 
 static vd_status check_choices(vd_context *ctx, const vd_forward_options *o)
 {
+    if (!o)
+        return vd_fail(ctx, VD_BAD_ARGUMENT, "options", "no options: pass a struct that vd_forward_options_init has filled");
     if ((unsigned)o->policy >= VD_POLICY_COUNT || (unsigned)o->arith >= VD_ARITH_COUNT || (unsigned)o->match >= VD_MATCH_COUNT)
         return vd_fail(ctx, VD_BAD_ARGUMENT, "options", "policy %d, arithmetic %d, match %d: outside the choices", (int)o->policy, (int)o->arith, (int)o->match);
     if (o->match != VD_MATCH_NONE && o->arith != VD_ARITH_TC16)

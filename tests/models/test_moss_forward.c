@@ -193,6 +193,33 @@ static void test_chosen_rows(void **state)
     }
 }
 
+/* Blocks left out behind the last one that is computed pass the chosen rows. */
+static void test_chosen_rows_and_skip(void **state)
+{
+    fixture      *f      = *state;
+    const int64_t rows[] = {3, 7}, skip[] = {2, 3};
+    static record whole, few;
+    vd_sample     s = request(f, 0);
+    s.skip = skip, s.skip_count = 2;
+    run(f, (vd_forward_options){.taps = "x.*"}, &s, 1, &whole);
+    s.rows = rows, s.row_count = 2;
+    run(f, (vd_forward_options){.taps = "x.*"}, &s, 1, &few);
+    for (int n = 2; n <= 4; n++) {
+        char name[VD_MOSS_NODE_NAME];
+        snprintf(name, sizeof name, "x.%d", n);
+        const vd_tensor *a = find(&whole, name), *b = find(&few, name);
+        const size_t     row = (size_t)(a->shape[1] * vd_dtype_size(a->type));
+        assert_int_equal(b->shape[0], 2);
+        for (int i = 0; i < 2; i++)
+            assert_memory_equal((char *)a->data + (size_t)rows[i] * row, (char *)b->data + (size_t)i * row, row);
+    }
+    const vd_tensor *v = find(&whole, "velocity"), *vr = find(&few, "velocity");
+    for (int i = 0; i < 2; i++)
+        for (int64_t c = 0; c < f->config.latent_channels; c++)
+            assert_memory_equal((float *)v->data + c * 20 + rows[i], (float *)vr->data + i * f->config.latent_channels + c, 4);
+    forget(&whole), forget(&few);
+}
+
 static void test_threads_and_levels(void **state)
 {
     fixture        *f = *state;
@@ -312,6 +339,14 @@ static void test_refusals(void **state)
     refuse(f, (vd_forward_options){0}, s, VD_BAD_ARGUMENT, "shape-mismatch");
     inputs[0].type = VD_F32, s.h = 5;
     refuse(f, (vd_forward_options){0}, s, VD_BAD_ARGUMENT, "shape-mismatch");
+    /* The last node given; rows chosen of what is given. */
+    static float velocity[32 * 20], x4[26 * 64];
+    vd_tensor    more[4] = {f->inputs[0][0], f->inputs[0][1], f->inputs[0][2], {.name = "velocity", .type = VD_F32, .rank = 3, .shape = {32, 4, 5}, .data = velocity}};
+    s = good, s.inputs = more, s.input_count = 4;
+    refuse(f, (vd_forward_options){0}, s, VD_BAD_ARGUMENT, "range");
+    more[3] = (vd_tensor){.name = "x.4", .type = VD_F32, .rank = 2, .shape = {26, 64}, .data = x4};
+    s.rows = twice, s.row_count = 1;
+    refuse(f, (vd_forward_options){.taps = "b2.q"}, s, VD_UNSUPPORTED, "rows");
     /* A value that the policy's type cannot hold is refused, not rounded in silence. */
     float     x[26 * 64] = {1.0f, 1.00001f};
     vd_tensor given[]    = {{.name = "x", .type = VD_F32, .rank = 2, .shape = {26, 64}, .data = x}, f->inputs[0][2]};
@@ -322,7 +357,7 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batch_is_alone), cmocka_unit_test(test_every_node_alone), cmocka_unit_test(test_chosen_rows), cmocka_unit_test(test_threads_and_levels),
+        cmocka_unit_test(test_batch_is_alone), cmocka_unit_test(test_every_node_alone), cmocka_unit_test(test_chosen_rows), cmocka_unit_test(test_chosen_rows_and_skip), cmocka_unit_test(test_threads_and_levels),
         cmocka_unit_test(test_skip_and_reuse), cmocka_unit_test(test_hooks_reach),      cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -59,6 +59,15 @@ static void test_patterns(void **state)
     assert_false(vd_moss_name_matches("x.12", "x.1"));
     assert_false(vd_moss_name_matches("", "x.1"));
     assert_false(vd_moss_name_matches(NULL, "x.1"));
+    assert_true(vd_moss_name_matches("**x**.*1*", "x.21"));
+    assert_false(vd_moss_name_matches("*a*b", "xaxc"));
+    assert_true(vd_moss_name_matches("*ab", "aab"));
+    char stars[4001]; /* hostile: must take no time */
+    memset(stars, '*', 4000);
+    stars[3999] = 'z', stars[4000] = 0;
+    assert_false(vd_moss_name_matches(stars, "b10.q_rot"));
+    assert_true(vd_moss_name_listed("x.*,b2.q", "b2.q"));
+    assert_false(vd_moss_name_listed("x.*,b2.q", "x.1"));
 }
 
 int main(void)

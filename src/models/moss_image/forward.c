@@ -2,6 +2,7 @@
  * puts it into its place instead. The same function, run dry, measures the scratch that its calls need. */
 #include "models/moss_image/forward.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "models/match.h"
@@ -28,7 +29,8 @@ static void linear(vd_moss_run *r, const void *x, vd_dtype x_type, int64_t m, vd
     }
     if (r->dry) {
         r->scratch = vd_max(r->scratch, r->kernels.linear_scratch(&call, r->exec.threads));
-        r->unmeasured += !measured;
+        if (!measured && r->unmeasured++ == 0)
+            r->unmeasured_rows = r->whole, r->unmeasured_n = n, r->unmeasured_k = k;
     } else {
         r->kernels.linear(&r->exec, &call);
     }
@@ -338,6 +340,15 @@ static void run_block(vd_moss_run *r, vd_moss_state *s, int64_t block)
     }
 }
 
+/* A skipped block: its rows are those before it. */
+static void pass_block(vd_moss_run *r, vd_moss_state *s, int64_t block)
+{
+    const int64_t node = vd_moss_node_index(VD_MOSS_X, block, r->model->config.layers);
+    void         *x    = s->last_block >= 0 && block > s->last_block ? s->x_rows : s->x;
+    if (vd_moss_begin(r, s, node, x, r->points.stream))
+        vd_moss_end(r, s, node, x, r->points.stream);
+}
+
 /* ---- After the blocks ---- */
 
 /* v = Wv (RMS(x)·wf·(1 + scale) + shift) on image rows, then float32. */
@@ -387,10 +398,12 @@ static vd_status run_all(vd_moss_run *r)
         for (int i = 0; i < r->sample_count && !r->exec.status; i++) {
             if (!r->samples[i].skipped[block])
                 run_block(r, &r->samples[i], block);
-            else if (vd_moss_begin(r, &r->samples[i], vd_moss_node_index(VD_MOSS_X, block, layers), r->samples[i].x, r->points.stream))
-                vd_moss_end(r, &r->samples[i], vd_moss_node_index(VD_MOSS_X, block, layers), r->samples[i].x, r->points.stream);
+            else
+                pass_block(r, &r->samples[i], block);
         }
     }
+    if (!r->dry && last >= first && !r->exec.status && vd_report_progress(r->ctx, "block", last - first + 1, last - first + 1))
+        return r->ctx->status;
     for (int i = 0; i < r->sample_count && !r->exec.status; i++)
         run_head(r, &r->samples[i]);
     return r->exec.status;
@@ -424,6 +437,19 @@ static vd_status start(vd_moss_run *r, const vd_kernels *kernels, const vd_moss_
     return r->exec.status;
 }
 
+/* Once per context. */
+static void warn_unmeasured(const vd_moss_run *r)
+{
+    char others[64] = ": it takes";
+    if (r->unmeasured == 0 || r->ctx->warned_match)
+        return;
+    r->ctx->warned_match = true;
+    if (r->unmeasured > 1)
+        snprintf(others, sizeof others, ", the first of %lld: they take", (long long)r->unmeasured);
+    vd_log(r->ctx, VD_LOG_WARNING, "match %s: no measurement for a linear of %lld row%s, %lld × %lld%s tc16/chain", vd_match_name(r->options->match), (long long)r->unmeasured_rows,
+           r->unmeasured_rows == 1 ? "" : "s", (long long)r->unmeasured_k, (long long)r->unmeasured_n, others);
+}
+
 vd_status vd_moss_plan(vd_context *ctx, const vd_moss_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count, vd_memory_plan *plan)
 {
     vd_moss_run run = {.ctx = ctx, .model = model, .options = options, .sample_count = sample_count};
@@ -445,8 +471,7 @@ vd_status vd_moss_forward(vd_context *ctx, const vd_moss_model *model, const vd_
             vd_moss_place(&run, (int64_t)(uintptr_t)arena);
             run.exec.scratch       = (char *)arena + plan.activations;
             run.exec.scratch_bytes = plan.scratch;
-            if (run.unmeasured)
-                vd_log(ctx, VD_LOG_WARNING, "%lld linears have row counts for which no measurement says how %s sums them: they took tc16/chain", (long long)run.unmeasured, vd_match_name(options->match));
+            warn_unmeasured(&run);
             status = run_all(&run);
         } else {
             status = ctx->status;

@@ -118,32 +118,38 @@ int vd_moss_node_inputs(int64_t index, int64_t layers, bool skipped, int64_t inp
     return 0;
 }
 
+/* Only the last star met is ever tried again, so the time is pattern times name, whatever the pattern. */
 static bool matches(const char *pattern, const char *end, const char *name)
 {
-    for (; pattern < end; pattern++, name++) {
-        if (*pattern == '*') {
-            for (;; name++) {
-                if (matches(pattern + 1, end, name))
-                    return true;
-                if (!*name)
-                    return false;
-            }
-        }
-        if (*pattern != *name)
+    const char *star = NULL, *retry = NULL;
+    while (*name) {
+        if (pattern < end && *pattern == '*') {
+            star  = pattern++;
+            retry = name;
+        } else if (pattern < end && *pattern == *name) {
+            pattern++, name++;
+        } else if (star) {
+            pattern = star + 1;
+            name    = ++retry;
+        } else {
             return false;
+        }
     }
-    return *name == 0;
+    while (pattern < end && *pattern == '*')
+        pattern++;
+    return pattern == end;
 }
 
-bool vd_moss_name_matches(const char *patterns, const char *name)
+static bool find_pattern(const char *patterns, const char *name, bool exact)
 {
     while (patterns && *patterns) {
-        const char *end = strchr(patterns, ',');
-        if (!end)
-            end = patterns + strlen(patterns);
-        if (matches(patterns, end, name))
+        const size_t size = strcspn(patterns, ",");
+        if (exact ? strlen(name) == size && memcmp(patterns, name, size) == 0 : matches(patterns, patterns + size, name))
             return true;
-        patterns = *end ? end + 1 : end;
+        patterns += size + (patterns[size] == ',');
     }
     return false;
 }
+
+bool vd_moss_name_matches(const char *patterns, const char *name) { return find_pattern(patterns, name, false); }
+bool vd_moss_name_listed(const char *patterns, const char *name) { return find_pattern(patterns, name, true); }

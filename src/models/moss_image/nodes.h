@@ -52,5 +52,7 @@ int vd_moss_node_inputs(int64_t index, int64_t layers, bool skipped, int64_t inp
 
 /* Whether `name` is in a comma-separated list of patterns, in which * stands for any run of characters. NULL holds nothing. */
 bool vd_moss_name_matches(const char *patterns, const char *name);
+/* Whether it is there by itself, without a star. */
+bool vd_moss_name_listed(const char *patterns, const char *name);
 
 #endif

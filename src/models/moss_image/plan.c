@@ -72,12 +72,14 @@ static vd_status find_todo(vd_moss_run *r, vd_moss_state *s)
         if (i == r->to)
             needed[i] = VD_MOSS_COMPUTE;
         const bool passed = block >= 0 && s->skipped[block];
-        if (i >= r->from && !(passed && node != VD_MOSS_X) && vd_moss_name_matches(r->options->taps, name) && strcspn(r->options->taps, "*") == strlen(r->options->taps))
+        if (i >= r->from && !(passed && node != VD_MOSS_X) && vd_moss_name_listed(r->options->taps, name))
             needed[i] = VD_MOSS_COMPUTE;
         if (!needed[i])
             continue;
         if (passed && node != VD_MOSS_X)
             return vd_fail(r->ctx, VD_BAD_ARGUMENT, "skip", "%s was asked for, but block %lld is in the skip list", name, (long long)block);
+        if (i == r->to && vd_moss_find_input(r, s, i))
+            return vd_fail(r->ctx, VD_BAD_ARGUMENT, "range", "%s, the last node of the range, is given: there is nothing to compute", name);
         if (vd_moss_find_input(r, s, i)) {
             needed[i] = VD_MOSS_GIVEN;
             continue;
@@ -177,6 +179,8 @@ static vd_status find_rows(vd_moss_run *r, vd_moss_state *s)
         vd_moss_node_at(i, layers, &block);
         if (block >= 0 && !s->skipped[block] && s->todo[i] == VD_MOSS_COMPUTE)
             s->last_block = block;
+        else if (s->todo[i] == VD_MOSS_GIVEN) /* what comes before it does not reach the end of the range */
+            break;
     }
     const int64_t limit = r->to == vd_moss_node_count(layers) - 1 ? s->image : s->image + s->text;
     for (int64_t i = 0; i < s->in->row_count; i++)

@@ -42,7 +42,8 @@ typedef struct vd_moss_run {
     bool                      dry;        /* measure only: nothing is computed, scratch needs are recorded */
     int64_t                   scratch;    /* largest need met so far */
     int64_t                   whole;      /* rows of the part at hand in a whole forward: what options->match goes by, also when few are asked for */
-    int64_t                   unmeasured; /* linears that options->match has no measurement for */
+    int64_t                   unmeasured; /* linears that options->match has no measurement for; the first of them: */
+    int64_t                   unmeasured_rows, unmeasured_n, unmeasured_k;
     int64_t                   base, end;  /* arena: addresses of its start and of its first free byte */
     /* Work memory, shared by the samples, which run one after another. `a` holds a, then o, b and down; `big` holds q k v att, or ug situ. */
     void                     *a, *big;
