@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "contract/contract.h"
 #include "formats/file.h"
@@ -124,7 +125,7 @@ static vd_status tell_facts(vd_gate_job *job)
         return job->ctx->status;
     job->result->facts = facts;
     add_fact(job, facts, "branch", vd_keep_format(k, "%s, step %lld", c->branch, (long long)c->step));
-    add_fact(job, facts, "t", vd_keep_format(k, "%.9g (sigma %.9g), received as float32 %08x", (double)c->t, c->sigma, vd_bits(c->t)));
+    add_fact(job, facts, "t", vd_keep_format(k, "%.9g (sigma %.9g), received as float32 0x%08x", (double)c->t, c->sigma, vd_bits(c->t)));
     add_fact(job, facts, "sizes", vd_keep_format(k, "latent %lld x %lld, %lld image rows + %lld text rows = %lld", (long long)c->h, (long long)c->w, (long long)c->image_rows,
                                                  (long long)c->text_rows, (long long)c->joint_rows));
     add_fact(job, facts, "model", vd_keep_format(k, "dim %lld, ffn_dim %lld, heads %lld, layers %lld, text_dim %lld, freq_dim %lld, latent_channels %lld", (long long)m->dim,
@@ -306,6 +307,16 @@ static vd_status gate_all(vd_gate_job *job)
     return vd_report_progress(job->ctx, "node", total, total);
 }
 
+/* Whether the run whose bytes the nodes are compared with is among those that set the limits. */
+static bool sets_limits(const vd_gate_result *r)
+{
+    for (int64_t i = 0; i < r->node_count; i++)
+        for (int64_t k = 0; r->nodes[i].bytes_run && k < r->run_count; k++)
+            if (r->runs[k].limit && strcmp(r->runs[k].name, r->nodes[i].bytes_run) == 0)
+                return true;
+    return false;
+}
+
 static vd_status sum_up(vd_gate_job *job)
 {
     vd_gate_result *r     = job->result;
@@ -316,22 +327,25 @@ static vd_status sum_up(vd_gate_job *job)
         compared += r->nodes[i].bytes_differ >= 0;
         equal += r->nodes[i].bytes_differ == 0;
     }
-    char bytes[128] = "";
+    char bytes[192] = "";
+    int  at         = 0;
     if (compared)
-        snprintf(bytes, sizeof bytes, "; %lld of %lld equal the GPU's bytes", (long long)equal, (long long)compared);
+        at = snprintf(bytes, sizeof bytes, "; %lld of %lld equal the GPU's bytes", (long long)equal, (long long)compared);
+    if (equal && sets_limits(r))
+        snprintf(bytes + at, sizeof bytes - (size_t)at, ", which are one of the %lld: a ratio up to 1 is no news there", (long long)r->limit_runs);
     if (r->failed) {
         const vd_gate_node *n = &r->nodes[r->first_failed];
         const char         *fail = r->failed == 1 ? "fails," : "fail, first";
         const bool          distance = !n->distance.nonfinite && (n->cosine.verdict == VD_VERDICT_FAIL || n->worst_row.verdict == VD_VERDICT_FAIL);
         if (distance)
-            r->summary = vd_keep_format(job->keep, "%lld of %lld nodes %s %s: cosine error %.3g, worst row %.3g times the largest of %lld runs (limit 1.25)",
+            r->summary = vd_keep_format(job->keep, "%lld of %lld nodes %s %s: cosine × %.3g, row × %.3g (limit 1.25) against %lld honest runs",
                                         (long long)r->failed, (long long)r->node_count, fail, n->name, n->cosine.ratio, n->worst_row.ratio, (long long)r->limit_runs);
         else
             r->summary = vd_keep_format(job->keep, "%lld of %lld nodes %s %s: %s", (long long)r->failed, (long long)r->node_count, fail, n->name, n->why);
     } else if (r->verdict == VD_VERDICT_FAIL)
         r->summary = vd_keep_format(job->keep, "every node alone holds, but a second run of the whole step differs in %lld elements", (long long)r->step.repeat_differs);
     else
-        r->summary = vd_keep_format(job->keep, "%lld of %lld nodes hold%s, at most %.2f times the largest of %lld runs (limit 1.25)%s", (long long)(r->passed + r->warned),
+        r->summary = vd_keep_format(job->keep, "%lld of %lld nodes hold%s, largest ratio %.2f (limit 1.25) against %lld honest runs%s", (long long)(r->passed + r->warned),
                                     (long long)r->node_count, r->warned ? " with warnings" : "", most, (long long)r->limit_runs, bytes);
     if (job->fault && r->summary) {
         r->planted    = vd_fault_kind_of(job->fault);
@@ -386,8 +400,11 @@ vd_status vd_gate(vd_context *ctx, const char *case_path, const char *model_path
     owned->result.seconds = now() - start;
     if (status == VD_OK && job.options->json_path)
         status = vd_gate_write_json(ctx, &owned->result, job.options->json_path);
+    const bool wrote_json = status == VD_OK && job.options->json_path;
     if (status == VD_OK && job.options->html_path)
         status = vd_gate_write_html(ctx, &owned->result, job.options->html_path);
+    if (status != VD_OK && wrote_json)
+        unlink(job.options->json_path); /* both reports or neither */
     vd_fault_close(ctx, job.fault);
     vd_moss_close(ctx, job.model);
     vd_case_close(ctx, job.c);
