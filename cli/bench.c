@@ -34,7 +34,7 @@ int cli_bench(cli *c, int argc, char **argv)
 {
     double             seconds       = 0.5;
     const char        *only          = NULL;
-    const cli_argument arguments[]   = {{"--seconds", 0, CLI_NUMBER, "S", 0, 60, &seconds, .help = "about how long each row may take (default 0.5)"}};
+    const cli_argument arguments[]   = {{"--seconds", 0, CLI_NUMBER, "S", 0, 60, &seconds, .help = "about how long each row may repeat (default 0.5); it runs twice at least"}};
     const cli_argument positionals[] = {
         {"OPERATION", 0, CLI_TEXT, .value = &only, .optional = true, .help = "linear, attention, norm_modulate, … (default: all)"}};
     const cli_spec spec = {

@@ -7,7 +7,7 @@
 static const char CONVERT[] = "convert it to safetensors with the tool that wrote it";
 static const char UNPICKLE[] = "it can run code when it is opened; convert it to safetensors in torch, somewhere safe";
 static const char GGUF[] = "its weights are quantised or laid out for another engine; use the publisher's safetensors";
-static const char FETCH[] = "the download failed: fetch the file again";
+static const char FETCH[] = "perhaps a failed download: then fetch the file again";
 
 /* Git-LFS pointers, web pages and error messages: text where a header's length should be. A length that is printable text in all eight
  * bytes would be at least 2^61, so no valid file is mistaken for text. */
