@@ -69,7 +69,7 @@ static void build_table(cli *c, const cli_spec *spec, table *t)
         t->items[t->count++] =
             (cli_argument){"--arith",          0,
                            CLI_CHOICE,         "tc16|fma",
-                           .value = &c->arith, .help = "bf16 products: tc16, torch's bytes on a Hopper GPU (default), or fma, a CPU's speed"};
+                           .value = &c->arith, .help = "tc16: a Hopper GPU's order (default); with --match torch2.11-h200, torch's own bytes. fma: a CPU's speed"};
         t->items[t->count++] = (cli_argument){"--match",          0,
                                               CLI_CHOICE,         "none|torch2.11-h200",
                                               .value = &c->match, .help = "torch2.11-h200: few-row linears as cuBLAS splits them (default none)"};

@@ -42,7 +42,7 @@ int cli_contract(cli *c, int argc, char **argv)
                      "sums the order read back from the kernel itself. Exit 0: all held. 1: one is broken, and is named.",
         .examples  = "  verdit contract\n"
                      "  verdit contract tc16/chain --cpu avx2\n"
-                     "  verdit contract --json > contracts.json\n",
+                     "  verdit contract --json > /tmp/contracts.json\n",
         .common    = CLI_WITH_DEVICE,
         .arguments = arguments,
         .argument_count   = sizeof arguments / sizeof *arguments,

@@ -35,7 +35,7 @@ static const char *describe_bytes(char text[48], const char *run, int64_t differ
 static void print_node(const vd_gate_node *n)
 {
     char bytes[48];
-    printf("%-10s %-5s  %9.2e %5.2f  %9.2e %5.2f  %5.2f  %s\n", n->name, n->verdict == VD_VERDICT_FAIL ? "FAIL" : vd_verdict_name(n->verdict),
+    printf("%-10s %-7s  %9.2e  %8.2f  %9.2e  %6.2f  %10.2f  %s\n", n->name, n->verdict == VD_VERDICT_FAIL ? "FAIL" : vd_verdict_name(n->verdict),
            n->cosine.value, n->cosine.ratio, n->worst_row.value, n->worst_row.ratio, fmax(n->cosine.torch_share, n->worst_row.torch_share),
            describe_bytes(bytes, n->bytes_run, n->bytes_differ));
     if (n->why && *n->why) {
@@ -48,10 +48,11 @@ static void print_node(const vd_gate_node *n)
 static void print_step(const vd_gate_step *s)
 {
     char bytes[48];
-    printf("step       %-5s  %9.2e %5.2f  %9.2e %5.2f      -  %s   (l2; reported, not gated)\n", s->within ? "near" : "far", s->distance.l2,
-           s->l2_ratio, s->distance.worst_row, s->worst_row_ratio, describe_bytes(bytes, s->bytes_run, s->bytes_differ));
+    printf("whole step, told and not gated: l2 error %.2e (%.2f ×), worst row %.2e (%.2f ×), %s; GPU's bytes: %s\n", s->distance.l2, s->l2_ratio,
+           s->distance.worst_row, s->worst_row_ratio, s->within ? "no farther from float32 than honest runs" : "farther from float32 than honest runs",
+           describe_bytes(bytes, s->bytes_run, s->bytes_differ));
     if (s->repeat_differs)
-        printf("           a second run differs in %lld elements\n", (long long)s->repeat_differs);
+        printf("  a second run differs in %lld elements: that fails\n", (long long)s->repeat_differs);
 }
 
 static void print_result(const vd_gate_result *r, bool with_step)
@@ -64,14 +65,15 @@ static void print_result(const vd_gate_result *r, bool with_step)
            vd_match_name(r->match), (long long)r->limit_runs);
     if (r->planted)
         printf("PLANTED %s: %s; must show at %s\n\n", r->planted->name, r->planted->what, r->planted_at);
-    puts("node       verdict  cosine ratio  worst row ratio  torch  bytes of the recorded GPU run");
+    puts("node       verdict     cosine  cosine ×  worst row   row ×  of 2×torch  bytes of the recorded GPU run");
     for (int64_t i = 0; i < r->node_count; i++)
         print_node(&r->nodes[i]);
     if (with_step)
         print_step(&r->step);
-    puts("ratio: to the largest honest run, fails above 1.25; torch: share of twice torch's own distance\n");
+    printf("×: the ratio to the largest of the %lld honest runs' values, fails above 1.25; of 2×torch: the share of twice torch's own distance\n\n",
+           (long long)r->limit_runs);
     for (int64_t i = 0; i < r->op_count; i++)
-        printf("  %-10s %-28s %lld of %lld elements differ, largest %lld ulp\n", r->ops[i].node, r->ops[i].what, (long long)r->ops[i].ulps.differ,
+        printf("  %-10s %-38s %lld of %lld elements differ, largest %lld ulp\n", r->ops[i].node, r->ops[i].what, (long long)r->ops[i].ulps.differ,
                (long long)r->ops[i].ulps.elements, (long long)r->ops[i].ulps.largest);
     for (int64_t i = 0; i < r->cause_count; i++) {
         fputs("  ", stdout);
@@ -111,7 +113,7 @@ int cli_gate(cli *c, int argc, char **argv)
                                                "Says which nodes equal a GPU's bytes, where recorded. On failure: the first wrong node and the likely cause.\n"
                                                "Exit 0: every node held. 1: one did not.",
                      .examples  = "  verdit gate models/moss-small/case-bf16\n"
-                                               "  verdit gate CASE --html report.html --match torch2.11-h200\n"
+                                               "  verdit gate models/moss-small/case-f32 --html /tmp/report.html\n"
                                                "  verdit gate models/moss-small/case-bf16 --plant row-5%@b3   # must fail, and there\n",
                      .common    = CLI_WITH_DEVICE,
                      .arguments = arguments,

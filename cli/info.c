@@ -238,8 +238,8 @@ int cli_info(cli *c, int argc, char **argv)
                      .about =
                          "Lists files, tensors, types and shapes, checks a model folder as strictly as a run would, and plans a run's memory. Reads no weights.",
                      .examples         = "  verdit info models/moss-small\n"
-                                                      "  verdit info /data/moss --brief --size 128x128 --text-rows 512 --policy f32\n"
-                                                      "  verdit info out.safetensors --json\n",
+                                                      "  verdit info models/moss-small --brief --size 128x128 --text-rows 512 --policy f32\n"
+                                                      "  verdit info models/moss-small/case-bf16/inputs.safetensors --json\n",
                      .common           = CLI_WITH_NUMBERS | CLI_WITH_DEVICE,
                      .arguments        = arguments,
                      .argument_count   = sizeof arguments / sizeof *arguments,

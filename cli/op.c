@@ -88,9 +88,9 @@ int cli_op(cli *c, int argc, char **argv)
         .usage            = "NAME -i FILE -o FILE [--contract ID] [--out bf16|f32] …",
         .about            = "Computes one operation under a named contract; the bytes are the same on every machine.\n"
                             "--kit writes what another backend needs to check itself against the contracts.",
-        .examples         = "  verdit op linear -i xw.safetensors -o y.safetensors --contract tc16/chain\n"
-                            "  verdit op rms_norm -i x.safetensors -o y.safetensors --form fused --eps 1e-6\n"
-                            "  verdit op --kit /tmp/kit\n",
+        .examples         = "  verdit op --kit /tmp/kit\n"
+                            "  verdit op linear -i /tmp/kit/linear-chain-k16.in.safetensors -o /tmp/y.safetensors --contract tc16/chain\n"
+                            "  verdit op rms_norm -i /tmp/kit/rms_norm-fused-128.in.safetensors -o /tmp/n.safetensors --form fused --eps 1e-6\n",
         .common           = CLI_WITH_DEVICE,
         .arguments        = arguments,
         .argument_count   = sizeof arguments / sizeof *arguments,

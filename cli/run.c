@@ -98,10 +98,13 @@ int cli_run(cli *c, int argc, char **argv)
                      "inside block N: bN.a .q .k .v .q_rot .k_rot .att .o .mid .b .ug .situ .down.\n"
                      "The bytes depend on inputs, weights, --policy, --arith and --match, on nothing else. Each output gets a receipt that\n"
                      "verdit verify can check on another machine.",
-        .examples  = "  verdit run -m models/moss-small -i in.safetensors -o out.safetensors\n"
-                     "  verdit run -m MODEL -i in.safetensors -o out.safetensors --tap 'x.*' --match torch2.11-h200\n"
-                     "  verdit run -m MODEL -i a.safetensors -o a.out.safetensors -i b.safetensors -o b.out.safetensors   # a batch\n"
-                     "  verdit run -m MODEL -i x20.safetensors -o x21.safetensors --from b20.a --to x.21 --size 32x32     # one block\n",
+        .examples  = "  verdit run -m models/moss-small -i models/moss-small/case-bf16/inputs.safetensors -o /tmp/out.safetensors\n"
+                     "  verdit run -m models/moss-small -i models/moss-small/case-bf16/inputs.safetensors -o /tmp/x3.safetensors --tap 'x.3,mod'\n"
+                     "one block; its input file holds x.3 (or x), the rows entering block 3, and t or mod:\n"
+                     "  verdit run -m models/moss-small -i /tmp/x3.safetensors -o /tmp/x4.safetensors --from b3.a --to x.4 --size 8x12 --match torch2.11-h200\n"
+                     "a batch:\n"
+                     "  verdit run -m models/moss-small -i models/moss-small/case-bf16/inputs.safetensors -o /tmp/a.safetensors \\\n"
+                     "    -i models/moss-small/case-f32/inputs.safetensors -o /tmp/b.safetensors\n",
         .common    = CLI_WITH_MODEL | CLI_WITH_NUMBERS | CLI_WITH_DEVICE,
         .arguments = arguments,
         .argument_count = sizeof arguments / sizeof *arguments,

@@ -26,8 +26,8 @@ int cli_synth(cli *c, int argc, char **argv)
                      .about            = "Makes a model whose every weight is a function of its name, an index and a seed: the same bytes on any machine.\n"
                                                       "A folder that holds a model already is left as it is.",
                      .examples         = "  verdit synth /tmp/tiny\n"
-                                                      "  verdit synth /tmp/tiny --inputs /tmp/in.safetensors --latents 4x4 --text-rows 16\n"
-                                                      "  verdit synth /data/moss --shape moss --seed 1        # 10 GB, the recorded run's model\n",
+                                                      "  verdit synth --inputs /tmp/in.safetensors --latents 4x4 --text-rows 16\n"
+                                                      "  verdit synth /tmp/moss --shape moss --seed 1        # 10 GB, the recorded run's model\n",
                      .common           = CLI_WITH_DEVICE,
                      .arguments        = arguments,
                      .argument_count   = sizeof arguments / sizeof *arguments,

@@ -19,9 +19,10 @@ int cli_verify(cli *c, int argc, char **argv)
                                               "--audit is for runs recorded with --tap 'x.*': each block is recomputed from the rows that entered it, for a few rows only.\n"
                                               "It shows that those rows follow from what the output file says entered the block; nodes it cannot reach are named.\n"
                                               "Exit 0: all held. 1: something differs, and is named.",
-                     .examples = "  verdit verify out.safetensors.receipt.json\n"
-                                              "  verdit verify out.safetensors.receipt.json -m /data/moss -i in.safetensors --threads 2\n"
-                                              "  verdit verify out.safetensors.receipt.json --audit --json\n",
+                     .examples = "  verdit run -m models/moss-small -i models/moss-small/case-bf16/inputs.safetensors -o /tmp/out.safetensors --tap 'x.*'\n"
+                                              "  verdit verify /tmp/out.safetensors.receipt.json\n"
+                                              "  verdit verify /tmp/out.safetensors.receipt.json -m models/moss-small --threads 2\n"
+                                              "  verdit verify /tmp/out.safetensors.receipt.json --audit --json\n",
                      .common   = CLI_WITH_MODEL | CLI_WITH_DEVICE,
                      .arguments        = arguments,
                      .argument_count   = sizeof arguments / sizeof *arguments,
