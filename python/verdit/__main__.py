@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 
-from . import __version__
+from . import __version__, files
 
 EPILOG = """examples:
-  python -m verdit record models/moss-small models/moss-small/case-bf16 --size 8x12 --text-rows 40 --t 910 --skip 4
+  python -m verdit record models/moss-small /tmp/case --size 8x12 --text-rows 40 --t 910 --skip 4
   python -m verdit record MODEL CASE --size 64x64 --text prompt.safetensors --t 910 --branch negative --skip 22
   python -m verdit record MODEL CASE --add-runs cuda --out NEW     # on a machine with a GPU: only that run is added
 
@@ -84,13 +84,15 @@ def run(args):
                 args.config = file.read()
         synth.write_folder(args.folder, Config.from_dict(json.loads(args.config)).to_dict(), args.seed)
         return
+    if args.module == "sglang" and not args.wheel:
+        raise files.CannotRecord("--module sglang: give --wheel FILE")
+    if not args.add_runs:
+        files.Folder(args.out or args.case, args.force)  # refuses at once, before torch is looked for
     from . import recorder
 
     if args.add_runs:
         recorder.add_cuda(args.model, args.case, args.out)
         return
-    if args.module == "sglang" and not args.wheel:
-        raise recorder.CannotRecord("--module sglang: give --wheel FILE")
     recorder.record(
         args.model,
         args.case,
@@ -118,7 +120,7 @@ def main(argv=None):
         run(args)
     except ModuleNotFoundError as error:
         print(
-            f"verdit: {args.verb} needs the Python package {error.name}: pip install 'verdit[record]', or torch, numpy and safetensors",
+            f"verdit: {args.verb} needs the Python package {error.name}: run pip install '.[record]' in Verdit's folder, or install torch, numpy and safetensors",
             file=sys.stderr,
         )
         return 4

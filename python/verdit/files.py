@@ -4,8 +4,13 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 
 SIZES = {"F64": 8, "F32": 4, "BF16": 2, "I64": 8, "I32": 4, "U16": 2, "U8": 1}
+
+
+class CannotRecord(Exception):
+    """What was asked for cannot be done as asked."""
 
 
 @contextlib.contextmanager
@@ -71,3 +76,37 @@ def sha256(path):
         while block := file.read(1 << 22):
             digest.update(block)
     return digest.hexdigest()
+
+
+class Folder:
+    """A case folder that appears whole or not at all."""
+
+    def __init__(self, path, replace):
+        self.path, self.replace = os.path.normpath(path), replace
+        if os.path.islink(self.path):
+            raise CannotRecord(f"{path}: is a link: give the folder itself")
+        if os.path.exists(self.path) and not replace:
+            raise CannotRecord(f"{path}: exists: give --force to replace it")
+        if (
+            os.path.exists(self.path)
+            and not os.path.isfile(os.path.join(self.path, "case.json"))
+            and (not os.path.isdir(self.path) or os.listdir(self.path))
+        ):
+            raise CannotRecord(f"{path}: exists and is no case: it is not replaced")
+
+    def __enter__(self):
+        self.aside = f"{self.path}.partial-{os.getpid()}"
+        os.makedirs(self.aside)
+        return self.aside
+
+    def __exit__(self, kind, *_):
+        if kind:
+            shutil.rmtree(self.aside, ignore_errors=True)
+            return
+        old = None
+        if os.path.exists(self.path):
+            old = f"{self.path}.old-{os.getpid()}"
+            os.rename(self.path, old)
+        os.rename(self.aside, self.path)
+        if old:
+            shutil.rmtree(old)

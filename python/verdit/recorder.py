@@ -16,15 +16,12 @@ import numpy as np
 import torch
 
 from . import __version__, files, synth
+from .files import CannotRecord, Folder
 from .moss_image import POLICIES, MossImage, check_skip, parameter_dtype, rope_table
 from .weights import Symmetry, Weights
 
 KINDS = tuple(Symmetry.KINDS)
 NAMES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float64: "F64"}
-
-
-class CannotRecord(Exception):
-    """What was asked for cannot be done as asked."""
 
 
 def say(text):
@@ -237,10 +234,8 @@ def go_through(weights, nodes, runs, inputs, policy, reference=None, recorded=No
     kept = parameter_dtype("final_norm_video.weight", policy)  # the type of the stream between nodes
     begin = time.monotonic()
     with torch.no_grad():
-        done = set()
-        for number, (node, _, _) in enumerate(nodes):
-            if node in done:
-                continue
+        stages = [node for node, _, _ in nodes if node != "head_mod"]  # which comes with mod
+        for number, node in enumerate(stages, 1):
             raw = weights.stage(prefixes(node))
             outputs = {}
             for run in ([reference] if reference else []) + runs:
@@ -270,8 +265,7 @@ def go_through(weights, nodes, runs, inputs, policy, reference=None, recorded=No
                     run.out[f"{run.name}/{name}.row_errors"] = rows.float()
                     if run.device == "cuda":
                         run.out[f"{run.name}/{name}.bytes"] = value.contiguous()
-            done |= {"mod", "head_mod"} if node == "mod" else {node}
-            say(f"[{number + 1}/{len(nodes)}] {node}  {time.monotonic() - begin:.1f} s")
+            say(f"[{number}/{len(stages)}] {'mod, head_mod' if node == 'mod' else node}  {time.monotonic() - begin:.1f} s")
     if reference:
         tensors["step.f32"] = reference.velocity().float().contiguous()
     for run in runs:
@@ -320,40 +314,6 @@ def packed(tensors):
         return NAMES[x.dtype], tuple(x.shape), (x.view(torch.uint16) if x.dtype == torch.bfloat16 else x).numpy()
 
     return {name: entry(x.contiguous()) for name, x in tensors.items()}
-
-
-class Folder:
-    """A case folder that appears whole or not at all."""
-
-    def __init__(self, path, replace):
-        self.path, self.replace = os.path.normpath(path), replace
-        if os.path.islink(self.path):
-            raise CannotRecord(f"{path}: is a link: give the folder itself")
-        if os.path.exists(self.path) and not replace:
-            raise CannotRecord(f"{path}: exists: give --force to replace it")
-        if (
-            os.path.exists(self.path)
-            and not os.path.isfile(os.path.join(self.path, "case.json"))
-            and (not os.path.isdir(self.path) or os.listdir(self.path))
-        ):
-            raise CannotRecord(f"{path}: exists and is no case: it is not replaced")
-
-    def __enter__(self):
-        self.aside = f"{self.path}.partial-{os.getpid()}"
-        os.makedirs(self.aside)
-        return self.aside
-
-    def __exit__(self, kind, *_):
-        if kind:
-            shutil.rmtree(self.aside, ignore_errors=True)
-            return
-        old = None
-        if os.path.exists(self.path):
-            old = f"{self.path}.old-{os.getpid()}"
-            os.rename(self.path, old)
-        os.rename(self.aside, self.path)
-        if old:
-            shutil.rmtree(old)
 
 
 def write_json(path, value):
