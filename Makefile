@@ -34,7 +34,10 @@ bench: ## ratios to named peers (oneDNN, OpenBLAS), one thread
 	@scripts/install_deps.sh build test bench
 	@BUILD="$(BUILD)" CC="$(CC)" scripts/bench.sh
 
-install: build ## install below PREFIX (header, libraries, pkg-config and CMake files, program)
+install: ## install below PREFIX (header, libraries, pkg-config and CMake files, program, manual); builds no tests
+	@scripts/install_deps.sh build
+	@CC="$(CC)" cmake -S . -B $(BUILD)/release -G Ninja -DCMAKE_INSTALL_PREFIX="$(PREFIX)" $(CMAKE_ARGS)
+	@cmake --build $(BUILD)/release --target verdit verdit_shared verdit_cli
 	@cmake --install $(BUILD)/release --prefix "$(PREFIX)"
 
 clean: ## remove the build folder

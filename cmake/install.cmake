@@ -1,7 +1,8 @@
-# make install: header, both libraries, the program, pkg-config and CMake package files, licence.
+# make install: header, both libraries, the program, pkg-config and CMake package files, manual, licence.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# With its path: Debian keeps clang's OpenMP where no linker looks.
 list(JOIN OpenMP_C_LIBRARIES " " VERDIT_OPENMP_LIBRARIES)
 # The pkg-config file names the final prefix, which `cmake --install --prefix` may change: it is made when installing.
 install(CODE "
@@ -15,6 +16,8 @@ install(FILES ${CMAKE_BINARY_DIR}/verdit.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/
 
 install(FILES include/verdit.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+file(GLOB manual CONFIGURE_DEPENDS docs/*.md docs/*.json)
+install(FILES ${manual} DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(TARGETS verdit verdit_shared EXPORT verditTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET verdit_cli)
