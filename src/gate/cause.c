@@ -414,10 +414,8 @@ vd_status vd_find_cause(vd_gate_job *job)
             status = measure(&f);
         if (status == VD_OK)
             status = replay_ops(&f);
-        if (status == VD_OK) {
-            say(&f, vd_keep_format(job->keep, "%s fails: %s", f.node->name, f.judged->why));
+        if (status == VD_OK)
             say_repeat(&f);
-        }
         if (status == VD_OK && (f.ulps.differ || !f.judged->repeat_differs)) {
             say_op(&f);
             say_rows(&f);

@@ -332,7 +332,7 @@ static vd_status sum_up(vd_gate_job *job)
     if (compared)
         at = snprintf(bytes, sizeof bytes, "; %lld of %lld equal the GPU's bytes", (long long)equal, (long long)compared);
     if (equal && sets_limits(r))
-        snprintf(bytes + at, sizeof bytes - (size_t)at, ", which are one of the %lld: a ratio up to 1 is no news there", (long long)r->limit_runs);
+        snprintf(bytes + at, sizeof bytes - (size_t)at, " (that run is one of the %lld: a ratio up to 1 is no news)", (long long)r->limit_runs);
     if (r->failed) {
         const vd_gate_node *n = &r->nodes[r->first_failed];
         const char         *fail = r->failed == 1 ? "fails," : "fail, first";

@@ -184,9 +184,9 @@ static void put_statistic(vd_html *h, const vd_gate_statistic *s)
 
 static void put_nodes(vd_html *h, const vd_gate_result *r)
 {
-    vd_html_raw(h, "<h2>Every node alone</h2><p class=\"soft\">Each from the recorded float32 stream. \xC3\x97 is the ratio to the largest of the runs: it fails above 1.25. "
-                   "Share is the larger of the two shares of twice the wider of two torch runs.</p><div class=\"card\"><table><tr><th>node</th><th class=\"l\">verdict</th><th>cosine error</th><th>limit</th><th>\xC3\x97</th>"
-                   "<th>worst row</th><th>limit</th><th>\xC3\x97</th><th>share</th><th>row</th><th>second run</th><th>GPU's bytes</th></tr>");
+    vd_html_raw(h, "<h2>Every node alone</h2><p class=\"soft\">Each from the recorded float32 stream. \xC3\x97 is the ratio to the largest of the honest runs' values: it fails above 1.25. "
+                   "Of 2\xC3\x97torch is the larger of the two shares of twice the wider of two torch runs.</p><div class=\"card\"><table><tr><th>node</th><th class=\"l\">verdict</th><th>cosine error</th><th>limit</th><th>cosine \xC3\x97</th>"
+                   "<th>worst row</th><th>limit</th><th>row \xC3\x97</th><th>of 2\xC3\x97torch</th><th>row</th><th>second run</th><th>GPU's bytes</th></tr>");
     for (int64_t i = 0; i < r->node_count; i++) {
         const vd_gate_node *n = &r->nodes[i];
         put_paragraph(h, n->verdict == VD_VERDICT_FAIL ? "<tr class=\"fail\"><td><code>" : "<tr><td><code>", n->name, "</code></td>");
@@ -215,7 +215,7 @@ static void put_step(vd_html *h, const vd_gate_result *r)
         return;
     vd_html_raw(h, "<h2>The whole step, from latents to velocity</h2><p class=\"soft\">Reported beside torch's own runs, not gated: in a long chain honest runs part. Nearer is always allowed.</p>"
                    "<div class=\"card\"><table><tr><th>run</th><th class=\"l\">what</th><th>relative L2</th><th>cosine error</th><th>worst row</th></tr><tr><td><b>this run</b></td><td class=\"w\">");
-    vd_html_raw(h, s->within ? "within the one-sided limits (1.10, 1.25, 1.15)" : "<span class=\"t-warn\">outside the one-sided limits (1.10, 1.25, 1.15)</span>");
+    vd_html_raw(h, s->within ? "no farther from float32 than honest runs (limits 1.10, 1.25, 1.15)" : "<span class=\"t-warn\">farther from float32 than honest runs (limits 1.10, 1.25, 1.15)</span>");
     if (s->bytes_run)
         vd_html_format(h, s->bytes_differ ? "; %lld elements differ from the GPU's" : "; equal to the GPU's bytes", (long long)s->bytes_differ);
     vd_html_raw(h, s->repeat_differs ? "; <b class=\"t-fail\">a second run differs</b></td>" : "; a second run repeats it</td>");
