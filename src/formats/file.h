@@ -67,4 +67,17 @@ void      vd_writer_abandon(vd_context *ctx, vd_writer *writer);
 
 vd_status vd_file_write_atomic(vd_context *ctx, const char *path, const void *data, int64_t size);
 
+/* May `writes` be written by something that reads `reads`? To be asked before the work; entries that are NULL are passed over. An output that
+ * is one of the files read, whatever name leads there, and what vd_writer_open refuses is VD_IO; two outputs that are one file are
+ * VD_BAD_ARGUMENT (reason output-path). Nothing stays on the disk. */
+vd_status vd_outputs_check(vd_context *ctx, const char *const *writes, int64_t write_count, const char *const *reads, int64_t read_count);
+
+/* A text for each path, all or none of them. Entries whose path is NULL are passed over. */
+typedef struct vd_text_file {
+    const char *path, *text;
+    int64_t     size;
+} vd_text_file;
+
+vd_status vd_files_write_atomic(vd_context *ctx, const vd_text_file *files, int64_t count);
+
 #endif

@@ -172,3 +172,68 @@ vd_status vd_file_write_atomic(vd_context *ctx, const char *path, const void *da
     }
     return vd_writer_commit(ctx, w);
 }
+
+/* ---- Several outputs ---- */
+
+static bool same_inode(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
+
+/* One name in one folder, or two names of one file. */
+static vd_status compare_outputs(vd_context *ctx, const char *a, const char *b)
+{
+    struct stat of_a, of_b;
+    char       *in_a = vd_path_folder(ctx, a), *in_b = in_a ? vd_path_folder(ctx, b) : NULL;
+    vd_status   status = in_b ? VD_OK : VD_NO_MEMORY;
+    if (status == VD_OK && strcmp(vd_path_name(a), vd_path_name(b)) == 0 &&
+        (strcmp(in_a, in_b) == 0 || (stat(in_a, &of_a) == 0 && stat(in_b, &of_b) == 0 && same_inode(&of_a, &of_b))))
+        status = vd_fail(ctx, VD_BAD_ARGUMENT, "output-path", "%s and %s are one file, which would be written twice; give every output its own", a, b);
+    if (status == VD_OK && lstat(a, &of_a) == 0 && lstat(b, &of_b) == 0 && same_inode(&of_a, &of_b))
+        status = vd_fail(ctx, VD_BAD_ARGUMENT, "output-path", "%s and %s are one file, which would be written twice; give every output its own", a, b);
+    vd_free(ctx, in_a);
+    vd_free(ctx, in_b);
+    return status;
+}
+
+vd_status vd_outputs_check(vd_context *ctx, const char *const *writes, int64_t write_count, const char *const *reads, int64_t read_count)
+{
+    struct stat out, in;
+    vd_writer  *writer;
+    for (int64_t i = 0; i < write_count; i++) {
+        if (!writes[i])
+            continue;
+        for (int64_t k = 0; stat(writes[i], &out) == 0 && k < read_count; k++)
+            if (reads[k] && stat(reads[k], &in) == 0 && same_inode(&out, &in))
+                return vd_fail(ctx, VD_IO, "output-path", "%s is %s, which is read here; nothing is written there. Name another output", writes[i], reads[k]);
+        for (int64_t k = 0; k < i; k++)
+            if (writes[k] && compare_outputs(ctx, writes[k], writes[i]) != VD_OK)
+                return ctx->status;
+        if (vd_writer_open(ctx, writes[i], 0, &writer) != VD_OK)
+            return ctx->status;
+        vd_writer_abandon(ctx, writer);
+    }
+    return VD_OK;
+}
+
+vd_status vd_files_write_atomic(vd_context *ctx, const vd_text_file *files, int64_t count)
+{
+    vd_status   status  = VD_OK;
+    int64_t     written = 0;
+    vd_writer **writers = vd_alloc(ctx, count * (int64_t)sizeof *writers, "writers");
+    if (!writers)
+        return VD_NO_MEMORY;
+    for (int64_t i = 0; status == VD_OK && i < count; i++)
+        if (files[i].path && (status = vd_writer_open(ctx, files[i].path, files[i].size, &writers[i])) == VD_OK)
+            status = vd_writer_put(ctx, writers[i], files[i].text, files[i].size);
+    for (; status == VD_OK && written < count; written++)
+        if (writers[written]) {
+            status           = vd_writer_commit(ctx, writers[written]); /* frees it either way */
+            writers[written] = NULL;
+        }
+    for (int64_t i = 0; i < count; i++)
+        vd_writer_abandon(ctx, writers[i]);
+    /* Where even a rename fails, the last one counted is the one that failed: what came before it goes too. */
+    for (int64_t i = 0; status != VD_OK && i + 1 < written; i++)
+        if (files[i].path)
+            unlink(files[i].path);
+    vd_free(ctx, writers);
+    return status;
+}

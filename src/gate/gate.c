@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "contract/contract.h"
 #include "formats/file.h"
@@ -383,6 +382,8 @@ vd_status vd_gate(vd_context *ctx, const char *case_path, const char *model_path
         owned->result.policy = job.c->policy, owned->result.arith = job.options->arith, owned->result.match = job.options->match;
         status               = open_model(&job, model_path);
     }
+    if (status == VD_OK)
+        status = vd_gate_check_reports(&job);
     if (status == VD_OK && job.options->plant)
         status = vd_fault_open(ctx, job.options->plant, job.c, job.model, &job.fault);
     if (status == VD_OK)
@@ -398,13 +399,8 @@ vd_status vd_gate(vd_context *ctx, const char *case_path, const char *model_path
     if (status == VD_OK)
         status = vd_find_cause(&job);
     owned->result.seconds = now() - start;
-    if (status == VD_OK && job.options->json_path)
-        status = vd_gate_write_json(ctx, &owned->result, job.options->json_path);
-    const bool wrote_json = status == VD_OK && job.options->json_path;
-    if (status == VD_OK && job.options->html_path)
-        status = vd_gate_write_html(ctx, &owned->result, job.options->html_path);
-    if (status != VD_OK && wrote_json)
-        unlink(job.options->json_path); /* both reports or neither */
+    if (status == VD_OK)
+        status = vd_gate_write_reports(&job);
     vd_fault_close(ctx, job.fault);
     vd_moss_close(ctx, job.model);
     vd_case_close(ctx, job.c);

@@ -52,9 +52,15 @@ int64_t vd_count_other_values(const vd_tensor *a, const vd_tensor *b);
 /* Fills the result's ops and causes for its first failing node. */
 vd_status vd_find_cause(vd_gate_job *job);
 
-/* ---- report_json.c, report_html.c ---- */
+/* ---- report_json.c, report_html.c: a report as text, given back to vd_free; NULL on failure ---- */
 
-vd_status vd_gate_write_json(vd_context *ctx, const vd_gate_result *result, const char *path);
-vd_status vd_gate_write_html(vd_context *ctx, const vd_gate_result *result, const char *path);
+char *vd_gate_html(vd_context *ctx, const vd_gate_result *result, int64_t *size);
+
+/* ---- reports.c ---- */
+
+/* Before the work: the reports may be written, and are no file of the case or the model, nor one file. */
+vd_status vd_gate_check_reports(const vd_gate_job *job);
+/* Both or neither. */
+vd_status vd_gate_write_reports(const vd_gate_job *job);
 
 #endif

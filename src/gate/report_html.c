@@ -251,7 +251,7 @@ static void put_facts(vd_html *h, const char *title, const vd_gate_fact *facts, 
     vd_html_raw(h, "</dl></div>");
 }
 
-vd_status vd_gate_write_html(vd_context *ctx, const vd_gate_result *r, const char *path)
+char *vd_gate_html(vd_context *ctx, const vd_gate_result *r, int64_t *size)
 {
     vd_html h = {.ctx = ctx};
     vd_html_format(&h, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/><title>%s: verdit gate ",
@@ -270,7 +270,9 @@ vd_status vd_gate_write_html(vd_context *ctx, const vd_gate_result *r, const cha
     put_facts(&h, "What was gated", r->facts, r->fact_count);
     put_facts(&h, "Weights", r->weights, r->weight_count);
     vd_html_format(&h, "<p class=\"soft\">verdit %s, %.1f s. How to read this page: docs/report.md; statistics and limits: docs/gates.md.</p></main></body></html>\n", VERDIT_VERSION, r->seconds);
-    const vd_status status = h.failed ? ctx->status : vd_file_write_atomic(ctx, path, h.data, h.size);
+    *size = h.size;
+    if (!h.failed)
+        return h.data;
     vd_free(ctx, h.data);
-    return status;
+    return NULL;
 }

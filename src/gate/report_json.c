@@ -231,11 +231,3 @@ char *vd_gate_result_json(vd_context *ctx, const vd_gate_result *result)
     json_decref(o);
     return out;
 }
-
-vd_status vd_gate_write_json(vd_context *ctx, const vd_gate_result *result, const char *path)
-{
-    json_t   *o      = build(ctx, result);
-    vd_status status = o ? vd_json_write(ctx, path, o) : ctx->status;
-    json_decref(o);
-    return status;
-}

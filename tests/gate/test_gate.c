@@ -300,6 +300,75 @@ static void test_unwritable(void **state)
     vd_close(ctx);
 }
 
+static void copy_file(vd_context *ctx, const char *from, const char *to)
+{
+    vd_mapping map;
+    assert_int_equal(vd_file_map(ctx, from, &map), VD_OK);
+    assert_int_equal(vd_file_write_atomic(ctx, to, map.data, map.size), VD_OK);
+    vd_file_unmap(&map);
+}
+
+/* Reports never replace what the gate reads, nor each other, and one that cannot be written leaves none: all that before the work. */
+static void test_report_paths(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {"config.json", "diffusion_pytorch_model.safetensors"};
+    vd_context     *ctx;
+    vd_gate_options options;
+    case_copy       copy;
+    vd_gate_result *r = NULL;
+    char            folder[] = "/tmp/verdit-model-XXXXXX", path[256], from[256], before[65], after[65];
+    assert_int_equal(vd_open(NULL, &ctx), VD_OK);
+    vd_gate_options_init(&options);
+    options.node_only = true;
+    case_copy_open(&copy, ctx, small);
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, parts[i]);
+        snprintf(from, sizeof from, "%s/transformer/%s", model, parts[i]);
+        copy_file(ctx, from, path);
+    }
+    static const char *const targets[] = {"M/config.json", "M/diffusion_pytorch_model.safetensors", "C/case.json", "C/inputs.safetensors", "C/nodes.safetensors",
+                                          "C/runs.safetensors", "C/./case.json"};
+    for (size_t i = 0; i < 2 * sizeof targets / sizeof *targets; i++) {
+        snprintf(path, sizeof path, "%s%s", targets[i / 2][0] == 'M' ? folder : copy.path, targets[i / 2] + 1);
+        options.html_path = i % 2 ? path : NULL, options.json_path = i % 2 ? NULL : path;
+        assert_int_equal(vd_hash_file(ctx, path, before), VD_OK);
+        vd_clear_error(ctx);
+        assert_int_equal(vd_gate(ctx, copy.path, folder, &options, &r), VD_IO);
+        assert_string_equal(vd_error_reason(ctx), "output-path");
+        assert_null(r);
+        assert_int_equal(vd_hash_file(ctx, path, after), VD_OK);
+        assert_string_equal(before, after);
+    }
+    /* One file under two names, and one report that has no place. */
+    snprintf(path, sizeof path, "%s/r.json", folder);
+    snprintf(from, sizeof from, "%s/../%s/r.json", folder, strrchr(folder, '/') + 1);
+    options.json_path = path, options.html_path = from;
+    vd_clear_error(ctx);
+    assert_int_equal(vd_gate(ctx, copy.path, folder, &options, &r), VD_BAD_ARGUMENT);
+    assert_int_equal(access(path, F_OK), -1);
+    options.html_path = "/nonexistent-verdit/report.html";
+    vd_clear_error(ctx);
+    assert_int_equal(vd_gate(ctx, copy.path, folder, &options, &r), VD_IO);
+    assert_int_equal(access(path, F_OK), -1);
+    /* A place beside the case's files is a place. */
+    snprintf(from, sizeof from, "%s/r.html", copy.path);
+    options.html_path = from;
+    vd_clear_error(ctx);
+    assert_int_equal(vd_gate(ctx, copy.path, folder, &options, &r), VD_OK);
+    vd_gate_result_free(ctx, r);
+    assert_int_equal(unlink(from), 0);
+    assert_int_equal(unlink(path), 0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, parts[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    assert_int_equal(rmdir(folder), 0); /* no aside files */
+    case_copy_close(&copy);
+    vd_close(ctx);
+}
+
 static void test_escapes(void **state)
 {
     (void)state;
@@ -380,7 +449,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_holds), cmocka_unit_test(test_bytes), cmocka_unit_test(test_planted), cmocka_unit_test(test_same_everywhere), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_can_fail), cmocka_unit_test(test_cancelled), cmocka_unit_test(test_unwritable), cmocka_unit_test(test_escapes), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_can_fail), cmocka_unit_test(test_cancelled), cmocka_unit_test(test_unwritable), cmocka_unit_test(test_report_paths), cmocka_unit_test(test_escapes), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
