@@ -180,8 +180,7 @@ static char *format_hex(vd_context *ctx, const uint8_t *bytes, int64_t count)
     return text;
 }
 
-/* First, last and two rows in between that the name chooses; ascending. Returns how many. */
-static int choose_rows(const char *name, int64_t rows, int64_t chosen[VD_RECEIPT_ROWS])
+int vd_receipt_choose_rows(const char *name, int64_t rows, int64_t chosen[VD_RECEIPT_ROWS])
 {
     if (rows <= VD_RECEIPT_ROWS) {
         for (int64_t i = 0; i < rows; i++)
@@ -200,7 +199,7 @@ static int choose_rows(const char *name, int64_t rows, int64_t chosen[VD_RECEIPT
 static json_t *make_rows(vd_context *ctx, const vd_tensor *t, bool whole)
 {
     int64_t       chosen[VD_RECEIPT_ROWS];
-    const int     count = choose_rows(t->name, vd_rows_count(t), chosen);
+    const int     count = vd_receipt_choose_rows(t->name, vd_rows_count(t), chosen);
     const int64_t bytes = vd_row_bytes(t);
     uint8_t      *row   = vd_alloc(ctx, bytes, "a row");
     json_t       *list  = json_array();

@@ -60,6 +60,10 @@ typedef struct vd_receipt {
 vd_status vd_receipt_read(vd_context *ctx, const char *path, vd_receipt *out);
 void      vd_receipt_free(vd_context *ctx, vd_receipt *receipt);
 
+/* The rows that a receipt quotes of a tensor of so many: first, last and two in between that the name chooses; ascending. Returns how many. A receipt
+ * with other rows was not written by this library: whoever forges an output must not choose where one looks. */
+int vd_receipt_choose_rows(const char *name, int64_t rows, int64_t chosen[VD_RECEIPT_ROWS]);
+
 vd_status vd_tensor_hash(vd_context *ctx, const vd_tensor *tensor, char digits[VD_HASH_TEXT]);
 
 #endif

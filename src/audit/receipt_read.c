@@ -42,7 +42,7 @@ static vd_status read_rows(const vd_json_in *in, const json_t *object, vd_receip
         return in->ctx->status;
     if (json_array_size(list) > VD_RECEIPT_ROWS)
         return fail(in, "a tensor has more sampled rows than a receipt can hold");
-    int64_t rows = 1;
+    int64_t rows = 1; /* the product of any of the sizes fits: read_tensor saw to it */
     for (int i = 0; i + 1 < t->rank; i++)
         rows *= t->shape[i];
     if (t->rank == 3)
@@ -76,11 +76,12 @@ static vd_status read_tensor(const vd_json_in *in, const json_t *object, bool wi
             t->type = (vd_dtype)i;
     if (t->type == VD_DTYPE_COUNT || !is_hash(t->sha256) || json_array_size(shape) > VD_MAX_RANK)
         return fail(in, "a tensor's dtype, sha256 or shape is not one");
-    int64_t elements = 1;
+    int64_t product = 1; /* of the sizes that are not 0: a 0 must not hide what overflows beside it */
     t->rank          = (int)json_array_size(shape);
     for (int i = 0; i < t->rank; i++) {
         t->shape[i] = json_integer_value(json_array_get(shape, (size_t)i));
-        if (!json_is_integer(json_array_get(shape, (size_t)i)) || t->shape[i] < 0 || !vd_mul_fits(elements, t->shape[i], &elements))
+        if (!json_is_integer(json_array_get(shape, (size_t)i)) || t->shape[i] < 0 ||
+            !vd_mul_fits(product, vd_max(t->shape[i], 1), &product))
             return fail(in, "a tensor's shape is not one");
     }
     return with_rows ? read_rows(in, object, t) : VD_OK;

@@ -103,9 +103,38 @@ static vd_status check_model(vd_verification *v)
     return VD_OK;
 }
 
-static bool same_shape(const vd_receipt_tensor *said, const vd_tensor *t)
+bool vd_verify_same_shape(const vd_receipt_tensor *said, const vd_tensor *t)
 {
     return said->type == t->type && said->rank == t->rank && !memcmp(said->shape, t->shape, (size_t)t->rank * sizeof *t->shape);
+}
+
+vd_status vd_verify_computed(vd_verification *v, vd_status status)
+{
+    char text[700];
+    if (status != VD_BAD_ARGUMENT)
+        return status;
+    snprintf(text, sizeof text, "%s", vd_error_text(v->ctx));
+    vd_clear_error(v->ctx);
+    return vd_verify_note(v, false, "run", "cannot be repeated as the receipt describes it: %s", text);
+}
+
+/* The receipt must quote exactly the rows that this library chooses for a tensor of that name and size. */
+static vd_status check_rows(vd_verification *v)
+{
+    for (int64_t i = 0; i < v->receipt.output_count; i++) {
+        const vd_receipt_tensor *said = &v->receipt.outputs[i];
+        vd_tensor                like = {.name = said->name, .type = said->type, .rank = said->rank};
+        int64_t                  chosen[VD_RECEIPT_ROWS];
+        char                     what[256];
+        memcpy(like.shape, said->shape, sizeof said->shape);
+        bool same = vd_receipt_choose_rows(said->name, vd_rows_count(&like), chosen) == said->row_count;
+        for (int64_t k = 0; same && k < said->row_count; k++)
+            same = said->rows[k].row == chosen[k];
+        snprintf(what, sizeof what, "sampled rows of %.200s", said->name);
+        if (!same && vd_verify_note(v, false, what, "are not those that a receipt has for a tensor of this name and size"))
+            return v->ctx->status;
+    }
+    return VD_OK;
 }
 
 /* Tensors in a file against a receipt's list; `part` is "input" or "output". */
@@ -118,7 +147,7 @@ static vd_status check_tensors(vd_verification *v, const char *part, const vd_re
         vd_status status;
         if (!t)
             status = vd_verify_note(v, false, what, "is not in the file");
-        else if (!same_shape(&said[i], t))
+        else if (!vd_verify_same_shape(&said[i], t))
             status = vd_verify_note(v, false, what, "has another type or shape than in the receipt");
         else if (vd_tensor_hash(v->ctx, t, digits) != VD_OK)
             status = v->ctx->status;
@@ -174,7 +203,7 @@ vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, cons
         for (int64_t k = 0; k < row_count && at < 0; k++)
             if (rows[k] == said->rows[i].row)
                 at = k;
-        if (at < 0 || at >= vd_rows_count(t)) {
+        if (at < 0 || at >= vd_rows_count(t)) { /* callers compared shapes */
             vd_fail(v->ctx, VD_INTERNAL, "audit", "row %lld of %s was not computed", (long long)said->rows[i].row, said->name);
             break;
         }
@@ -217,7 +246,7 @@ static vd_status compare_node(vd_verification *v, const vd_receipt_tensor *said,
     snprintf(what, sizeof what, "node %.200s", said->name);
     if (!t)
         return vd_verify_note(v, false, what, "was not computed by the repetition");
-    if (!same_shape(said, t))
+    if (!vd_verify_same_shape(said, t))
         return vd_verify_note(v, false, what, "has another type or shape than in the receipt");
     if (vd_tensor_hash(v->ctx, t, digits) != VD_OK || vd_verify_rows(v, said, t, NULL, 0, &wrong, &first) != VD_OK)
         return v->ctx->status;
@@ -247,9 +276,11 @@ static vd_status repeat(vd_verification *v)
                               .rows        = r->row_count >= 0 ? r->rows : NULL,
                               .row_count   = r->row_count};
     vd_status       status = vd_forward_collect(v->ctx, v->model, &o, &sample, 1, &values);
-    for (int64_t i = 0; status == VD_OK && i < r->output_count; i++)
+    const bool computed = status == VD_OK;
+    status              = vd_verify_computed(v, status);
+    for (int64_t i = 0; computed && status == VD_OK && i < r->output_count; i++)
         status = compare_node(v, &r->outputs[i], vd_collection_find(&values, r->outputs[i].name));
-    if (status == VD_OK && values.count != r->output_count)
+    if (computed && status == VD_OK && values.count != r->output_count)
         status = vd_verify_note(v, false, "nodes", "the repetition gave %lld nodes, the receipt names %lld", (long long)values.count,
                                 (long long)r->output_count);
     vd_collection_free(v->ctx, &values);
@@ -278,6 +309,8 @@ static vd_status verify(vd_verification *v)
         status = vd_verify_note(v, v->receipt.sealed, "seal", v->receipt.sealed ? "holds" : "the receipt was changed after it was written");
     if (status == VD_OK)
         status = check_contracts(v);
+    if (status == VD_OK)
+        status = check_rows(v);
     if (status == VD_OK &&
         (!(model = find_file(v, v->options->model, v->receipt.model)) || !(input = find_file(v, v->options->input, v->receipt.input)) ||
          !(output = find_file(v, v->options->output, v->receipt.output))))
@@ -297,7 +330,8 @@ static vd_status verify(vd_verification *v)
     if (status == VD_OK) {
         bool same_start = true; /* with other weights or inputs the run would only repeat what is known already */
         for (int64_t i = 0; i < v->result->check_count; i++)
-            same_start &= v->result->checks[i].held || !strncmp(v->result->checks[i].what, "output", 6) || !strcmp(v->result->checks[i].what, "seal");
+            same_start &= v->result->checks[i].held || !strncmp(v->result->checks[i].what, "output", 6) ||
+                          !strncmp(v->result->checks[i].what, "sampled", 7) || !strcmp(v->result->checks[i].what, "seal");
         if (same_start)
             status = v->options->audit ? vd_verify_audit(v) : repeat(v);
         else

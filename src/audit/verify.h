@@ -21,6 +21,10 @@ vd_status vd_verify_note(vd_verification *v, bool held, const char *what, const 
 /* Compares the receipt's sampled rows with a tensor's; `rows` names the tensor's rows if it holds only some (NULL: all). */
 vd_status vd_verify_rows(vd_verification *v, const vd_receipt_tensor *said, const vd_tensor *t, const int64_t *rows, int64_t row_count,
                          int64_t *wrong, int64_t *first);
+/* What a forward made of the receipt's choices: one that refuses them (VD_BAD_ARGUMENT) makes a receipt that does not hold, noted here. */
+vd_status vd_verify_computed(vd_verification *v, vd_status status);
+/* Type, rank and sizes as the receipt has them. */
+bool vd_verify_same_shape(const vd_receipt_tensor *said, const vd_tensor *t);
 /* The audit: each block from the rows that entered it, sampled rows only. audit.c */
 vd_status vd_verify_audit(vd_verification *v);
 

@@ -4,6 +4,7 @@
     st.py merge OUT FILE[:NAME[=NEWNAME]]...   tensors of several files in one
     st.py same FILE:NAME FILE:NAME [ROWS]      equal bytes? ROWS: those rows of the first, in this order, are the second
     st.py flip FILE NAME BYTE                  changes one bit
+    st.py hash FILE NAME                       SHA-256 of a tensor's bytes
     st.py make OUT NAME=TYPE:SHAPE[:FILL]...   new tensors; FILL: zero (default), ramp, nan
     st.py reseal RECEIPT KEY.KEY…=JSON...      changes values in a receipt and seals it again, as somebody who means harm would
 """
@@ -63,6 +64,10 @@ def flip(path, name, byte):
     write(path, tensors)
 
 
+def digest(path, name):
+    print(hashlib.sha256(read(path)[name][2]).hexdigest())
+
+
 def make(out, *specs):
     tensors = {}
     for spec in specs:
@@ -99,4 +104,4 @@ def reseal(path, *changes):
         json.dump(receipt, file, indent=2, ensure_ascii=False)
 
 
-{"merge": merge, "same": same, "flip": flip, "make": make, "reseal": reseal}[sys.argv[1]](*sys.argv[2:])
+{"merge": merge, "same": same, "flip": flip, "hash": digest, "make": make, "reseal": reseal}[sys.argv[1]](*sys.argv[2:])
