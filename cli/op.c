@@ -30,6 +30,11 @@ static int run_operation(cli *c, const char *name, const vd_op_options *o, const
     vd_status   status = vd_tensors_open(c->ctx, input, &file);
     if (status != VD_OK)
         return cli_fail_library(c, status);
+    status = vd_output_check(c->ctx, output, &input, 1);
+    if (status != VD_OK) {
+        vd_tensors_close(c->ctx, file);
+        return cli_fail_library(c, status);
+    }
     const int  count  = (int)vd_tensors_count(file);
     vd_tensor *inputs = cli_alloc((size_t)count, sizeof *inputs);
     for (int i = 0; i < count; i++)

@@ -2,6 +2,21 @@
 #include "cli.h"
 
 #include <string.h>
+#include <sys/stat.h>
+
+/* A request replaces a request (a safetensors file that holds latents, t, text and nothing else), never another file. */
+static bool may_replace(cli *c, const char *path)
+{
+    struct stat there;
+    vd_tensors *file;
+    if (lstat(path, &there) != 0 || !S_ISREG(there.st_mode))
+        return true; /* nothing to lose; links and the like the writer refuses */
+    if (vd_tensors_open(c->ctx, path, &file) != VD_OK)
+        return false;
+    const bool request = vd_tensors_count(file) == 3 && vd_tensors_find(file, "latents") && vd_tensors_find(file, "t") && vd_tensors_find(file, "text");
+    vd_tensors_close(c->ctx, file);
+    return request;
+}
 
 int cli_synth(cli *c, int argc, char **argv)
 {
@@ -46,8 +61,12 @@ int cli_synth(cli *c, int argc, char **argv)
     options.seed     = (uint64_t)seed;
     options.set      = set.items;
     vd_status status = VD_OK;
+    if (inputs && !may_replace(c, inputs))
+        return cli_fail(c, VD_IO, "output-path", "%s exists and is no request (latents, t, text); name another file", inputs);
     if (dir)
         status = vd_synth_write_model(c->ctx, dir, &options);
+    if (status == VD_OK && inputs && !may_replace(c, inputs)) /* it may be one of the model's files, new just now */
+        return cli_fail(c, VD_IO, "output-path", "%s is a file of the model; name another file for the request", inputs);
     if (status == VD_OK && inputs)
         status = vd_synth_write_inputs(c->ctx, inputs, &options, size[0], size[1], text_rows, (float)t);
     if (status != VD_OK)

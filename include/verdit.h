@@ -213,7 +213,7 @@ vd_status vd_tensors_write(vd_context *ctx, const char *path, const vd_tensor *t
 /* Models whose every weight is a function of its name, an index and a seed: the same bytes on any machine, at any size (docs/synthetic.md).
  * Their numbers are for bytes and speed, not for pictures. */
 typedef struct vd_synth_options {
-    const char        *shape;  /* "tiny" (default: 0.3 M parameters), "small" (2.9 M, head width 128), "moss" (the published sizes, 5.1 G) */
+    const char        *shape;  /* "tiny" (default: 0.3 M parameters), "small" (3.9 M, head width 128), "moss" (the published sizes, 5.1 G) */
     uint64_t           seed;   /* 1 (default) */
     const char *const *set;    /* NULL (default), or "key=value" changes of config.json's whole numbers, ended by NULL */
     void              *reserved[8];
@@ -417,6 +417,10 @@ typedef struct vd_run_options {
     const char        *command;        /* NULL (default), or the command line, to be quoted in the receipt */
     void              *reserved[8];
 } vd_run_options;
+
+/* Whether `path` may be written by something that reads the files `reads` ([count]): a file could be made there, and it is none of them, under
+ * whatever name. VD_IO with reason output-path otherwise. vd_run asks this of every output and receipt before any work. */
+vd_status vd_output_check(vd_context *ctx, const char *path, const char *const *reads, int64_t count);
 
 void      vd_run_options_init(vd_run_options *options);
 vd_status vd_run(vd_context *ctx, const vd_run_options *options);

@@ -128,17 +128,34 @@ vd_status vd_inputs_open(vd_context *ctx, const vd_model *model, const char *pat
     return status;
 }
 
+static bool is_same_file(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
+
+/* Whether two paths are one place: the same file, or the same name in the same folder where there is no file yet. Without memory the context
+ * says so. */
+static bool is_same_place(vd_context *ctx, const char *a, const char *b)
+{
+    struct stat one, two;
+    if (stat(a, &one) == 0 && stat(b, &two) == 0)
+        return is_same_file(&one, &two);
+    if (strcmp(vd_path_name(a), vd_path_name(b)) != 0)
+        return false;
+    char      *first = vd_path_folder(ctx, a), *second = vd_path_folder(ctx, b);
+    const bool same = first && second && stat(first, &one) == 0 && stat(second, &two) == 0 && is_same_file(&one, &two);
+    vd_free(ctx, first);
+    vd_free(ctx, second);
+    return same;
+}
+
 vd_status vd_output_check(vd_context *ctx, const char *path, const char *const *reads, int64_t count)
 {
-    struct stat out, in;
-    for (int64_t i = 0; lstat(path, &out) == 0 && i < count; i++)
-        if (stat(reads[i], &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-            return vd_fail(ctx, VD_IO, "output-path", "%s is read by this run; name another output", path);
     vd_writer *writer;
-    if (vd_writer_open(ctx, path, 0, &writer) != VD_OK)
+    if (vd_writer_open(ctx, path, 0, &writer) != VD_OK) /* refuses links, so what follows is about the file itself */
         return ctx->status;
     vd_writer_abandon(ctx, writer);
-    return VD_OK;
+    for (int64_t i = 0; i < count; i++)
+        if (is_same_place(ctx, path, reads[i]))
+            return vd_fail(ctx, VD_IO, "output-path", "%s is read by this run; name another output", path);
+    return ctx->status;
 }
 
 /* ---- The run ---- */
@@ -170,26 +187,44 @@ static vd_status check_options(vd_context *ctx, const vd_run_options *o)
     return VD_OK;
 }
 
+/* What describes a model beside its weights, whether it is there or not: a new one would be read by the next run. */
+static vd_status list_descriptions(run *r, vd_names *names)
+{
+    static const char *const usual[] = {"config.json", "model_index.json", "diffusion_pytorch_model.safetensors.index.json", "model.safetensors.index.json"};
+    char                    *folder  = vd_path_folder(r->ctx, vd_tensors_file(vd_model_moss(r->model)->files, 0));
+    vd_status                status  = folder ? vd_names_add(r->ctx, names, r->options->model) : r->ctx->status;
+    for (size_t i = 0; status == VD_OK && i < 2 * sizeof usual / sizeof *usual; i++) {
+        char *path = vd_path_join(r->ctx, i % 2 ? folder : r->options->model, usual[i / 2]);
+        status     = path ? vd_names_add(r->ctx, names, path) : r->ctx->status;
+        vd_free(r->ctx, path);
+    }
+    vd_free(r->ctx, folder);
+    return status;
+}
+
 static vd_status check_paths(run *r)
 {
     const vd_run_options *o      = r->options;
     const vd_tensors     *files  = vd_model_moss(r->model)->files;
-    const int64_t         count  = o->count + vd_tensors_file_count(files);
-    const char          **reads  = vd_alloc(r->ctx, count * (int64_t)sizeof *reads, "a list of paths");
-    vd_status             status = reads ? VD_OK : r->ctx->status;
-    for (int64_t i = 0; reads && i < count; i++)
-        reads[i] = i < o->count ? o->inputs[i] : vd_tensors_file(files, i - o->count);
+    vd_names              read   = {0};
+    vd_status             status = list_descriptions(r, &read);
+    for (int64_t i = 0; status == VD_OK && i < o->count; i++)
+        status = vd_names_add(r->ctx, &read, o->inputs[i]);
+    for (int64_t i = 0; status == VD_OK && i < vd_tensors_file_count(files); i++)
+        status = vd_names_add(r->ctx, &read, vd_tensors_file(files, i));
+    const char *const *reads = (const char *const *)read.names;
+    const int64_t      count = read.count;
     for (int i = 0; status == VD_OK && i < o->count; i++) {
         r->receipts[i] = o->receipts ? vd_copy_string(r->ctx, o->receipts[i]) : vd_format(r->ctx, "%s.receipt.json", o->outputs[i]);
         status         = r->receipts[i] ? vd_output_check(r->ctx, o->outputs[i], reads, count) : r->ctx->status;
         if (status == VD_OK)
             status = vd_output_check(r->ctx, r->receipts[i], reads, count);
     }
-    vd_free(r->ctx, reads);
+    vd_names_free(r->ctx, &read);
     for (int i = 0; status == VD_OK && i < 2 * o->count; i++) { /* outputs, then receipts: every one its own file */
         for (int j = 0; status == VD_OK && j < i; j++) {
             const char *a = i < o->count ? o->outputs[i] : r->receipts[i - o->count], *b = j < o->count ? o->outputs[j] : r->receipts[j - o->count];
-            if (!strcmp(a, b))
+            if (!strcmp(a, b) || is_same_place(r->ctx, a, b))
                 status = vd_fail(r->ctx, VD_BAD_ARGUMENT, "run", "%s would be written twice; give every output and every receipt its own file", a);
         }
     }

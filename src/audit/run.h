@@ -22,9 +22,6 @@ vd_status vd_forward_collect(vd_context *ctx, const vd_model *model, const vd_fo
 /* Opens a file of inputs: every tensor must be a name that a forward takes. `list` is in memory of its own, its data the file's. */
 vd_status vd_inputs_open(vd_context *ctx, const vd_model *model, const char *path, vd_tensors **file, vd_tensor **list);
 
-/* Makes sure, before any work, that a file could be written there and is none of the `count` files that are read. */
-vd_status vd_output_check(vd_context *ctx, const char *path, const char *const *reads, int64_t count);
-
 /* A tensor seen as rows: [C, h, w] has h·w rows of C values, anything else the product of all dimensions but the last. */
 int64_t vd_rows_count(const vd_tensor *tensor);
 int64_t vd_row_bytes(const vd_tensor *tensor);
