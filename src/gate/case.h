@@ -1,8 +1,8 @@
 /* A case folder, read and checked: docs/cases.md says what it holds, docs/case.schema.json how case.json looks.
  *
  * Everything that the gate relies on is checked when the case is opened: the files' hashes, every tensor's presence, type and shape, that
- * the nodes are exactly those of the configuration and skip list, that every run covers every node, and that the distances in case.json are
- * those of the recorded rows. After that a case can be read without another check.
+ * the nodes are exactly those of the configuration and skip list, that every run covers every node, that every recorded value is finite, and
+ * that the distances in case.json are those of the recorded rows, as far as these tell. After that a case can be read without another check.
  *
  * Reasons: case-json, case-missing-key, case-type, case-range, case-unknown-key, case-nodes, case-runs, case-hash, unsafe-path,
  * missing-tensor, unexpected-tensor, shape-mismatch, and those of the files themselves.
@@ -22,6 +22,7 @@ typedef struct vd_case_node {
     int64_t          block;      /* x.N: N − 1; else -1 */
     const vd_tensor *in;         /* [rows or more, dim]: what enters; NULL where that is t, latents or text */
     const float     *f;          /* [rows, cols] float32's output, 4-byte aligned */
+    const double    *row_squares; /* [rows] ‖f_i‖² */
 } vd_case_node;
 
 /* What a run did at one node. */
@@ -73,7 +74,7 @@ typedef struct vd_case {
     /* Behind the pointers above. */
     json_t         *json;
     vd_tensors     *inputs_file, *nodes_file, *runs_file;
-    void          **owned;       /* aligned copies */
+    void          **owned;       /* aligned copies, row_squares */
     int64_t         owned_count, owned_room;
 } vd_case;
 

@@ -2,8 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "contract/contract.h"
 #include "formats/file.h"
 #include "gate/case.h"
+#include "gate/stats.h"
+
+/* Beyond these a run is no honest one. The embedded cases' largest are 0.0073 and 8e-6. */
+static const double most_row = 1, most_cosine = 0.5;
+/* Row errors are kept in float32, and a cosine error is a difference of two numbers near 1: far below any limit that is used. */
+static const double slack = 1e-5, least = 1e-12;
 
 /* The case's tensors are taken off a list of what the files hold, so that what is left over shows. */
 typedef struct reader {
@@ -40,14 +47,10 @@ static const vd_tensor *take(reader *r, const char *name, vd_dtype type, int ran
     return NULL;
 }
 
-/* float32 data, 4-byte aligned: where a file is not, a copy that the case owns. */
-static const float *aligned(reader *r, const vd_tensor *tensor)
+/* Memory that the case owns. */
+static void *own(reader *r, int64_t bytes)
 {
     vd_case *c = r->c;
-    if (!tensor)
-        return NULL;
-    if ((uintptr_t)tensor->data % _Alignof(float) == 0)
-        return tensor->data;
     if (c->owned_count == c->owned_room) {
         const int64_t room = c->owned_room ? 2 * c->owned_room : 16, size = (int64_t)sizeof *c->owned;
         void        **more = vd_realloc(r->ctx, c->owned, c->owned_room * size, room * size, "the case's tensors");
@@ -55,10 +58,21 @@ static const float *aligned(reader *r, const vd_tensor *tensor)
             return NULL;
         c->owned = more, c->owned_room = room;
     }
-    void *copy = vd_alloc(r->ctx, vd_tensor_bytes(tensor), "the case's tensors");
-    if (copy)
-        c->owned[c->owned_count++] = memcpy(copy, tensor->data, (size_t)vd_tensor_bytes(tensor));
-    return copy;
+    void *memory = vd_alloc(r->ctx, bytes, "the case's tensors");
+    if (memory)
+        c->owned[c->owned_count++] = memory;
+    return memory;
+}
+
+/* float32 data, 4-byte aligned: where a file is not, a copy that the case owns. */
+static const float *aligned(reader *r, const vd_tensor *tensor)
+{
+    if (!tensor)
+        return NULL;
+    if ((uintptr_t)tensor->data % _Alignof(float) == 0)
+        return tensor->data;
+    void *copy = own(r, vd_tensor_bytes(tensor));
+    return copy ? memcpy(copy, tensor->data, (size_t)vd_tensor_bytes(tensor)) : NULL;
 }
 
 static const float *take_floats(reader *r, const char *name, int rank, int64_t a, int64_t b)
@@ -101,13 +115,18 @@ static vd_status refuse_rest(const reader *r)
                    (long long)r->used);
 }
 
-static vd_status refuse_nonfinite(vd_context *ctx, const char *file, const char *name, const float *values, int64_t count)
+static vd_status refuse_nonfinite(const reader *r, const char *name, vd_dtype type, const void *values, int64_t count)
 {
     for (int64_t i = 0; values && i < count; i++)
-        if (!isfinite(values[i]))
-            return vd_fail(ctx, VD_BAD_FILE, "case-range", "%s: tensor %s holds %g at element %lld; float32's own values must be finite", file, name,
-                           (double)values[i], (long long)i);
-    return ctx->status;
+        if (!isfinite(vd_load(values, type, i)))
+            return vd_fail(r->ctx, VD_BAD_FILE, "case-range", "%s: tensor %s holds %g at element %lld; recorded values must be finite: record the case again", r->name, name,
+                           (double)vd_load(values, type, i), (long long)i);
+    return r->ctx->status;
+}
+
+static vd_status refuse_nonfinite_tensor(const reader *r, const vd_tensor *tensor)
+{
+    return tensor ? refuse_nonfinite(r, tensor->name, tensor->type, tensor->data, vd_tensor_elements(tensor)) : r->ctx->status;
 }
 
 static vd_status read_inputs(vd_context *ctx, vd_case *c)
@@ -117,11 +136,28 @@ static vd_status read_inputs(vd_context *ctx, vd_case *c)
     c->text     = take(&r, "text", VD_BF16, 2, c->text_rows, c->config.text_dim, 0);
     c->t_tensor = take(&r, "t", VD_F32, 1, 1, 0, 0);
     float t     = 0;
+    if (refuse_nonfinite_tensor(&r, c->latents) != VD_OK || refuse_nonfinite_tensor(&r, c->text) != VD_OK)
+        return ctx->status;
     if (c->t_tensor)
         memcpy(&t, c->t_tensor->data, sizeof t);
     if (ctx->status == VD_OK && t != c->t)
         return vd_fail(ctx, VD_BAD_FILE, "case-range", "%s: t is %.9g; case.json says %.9g", r.name, (double)t, (double)c->t);
     return refuse_rest(&r);
+}
+
+/* ‖f_i‖² of each row: what a row error is a share of. */
+static vd_status measure_rows(reader *r, vd_case_node *node)
+{
+    double *squares = own(r, node->rows * (int64_t)sizeof *squares);
+    if (!squares)
+        return r->ctx->status;
+    for (int64_t i = 0; i < node->rows; i++) {
+        squares[i] = 0;
+        for (int64_t k = 0; k < node->cols; k++)
+            squares[i] += (double)node->f[i * node->cols + k] * (double)node->f[i * node->cols + k];
+    }
+    node->row_squares = squares;
+    return VD_OK;
 }
 
 static vd_status read_nodes(vd_context *ctx, vd_case *c)
@@ -133,11 +169,13 @@ static vd_status read_nodes(vd_context *ctx, vd_case *c)
         vd_case_node *node = &c->nodes[i];
         snprintf(name, sizeof name, "%s.f32", node->name);
         node->f = take_floats(&r, name, 2, node->rows, node->cols);
-        if (refuse_nonfinite(ctx, r.name, name, node->f, node->rows * node->cols) != VD_OK)
+        if (refuse_nonfinite(&r, name, VD_F32, node->f, node->rows * node->cols) != VD_OK || measure_rows(&r, node) != VD_OK)
             return ctx->status;
         if (node->block >= 0 || strcmp(node->name, "velocity") == 0 || strcmp(node->name, "text.0") == 0 || strcmp(node->name, "text.1") == 0) {
             snprintf(name, sizeof name, "%s.in", node->name);
             node->in = take(&r, name, type, 2, node->rows, c->config.dim, 0);
+            if (refuse_nonfinite_tensor(&r, node->in) != VD_OK)
+                return ctx->status;
         }
     }
     if (ctx->status != VD_OK)
@@ -145,25 +183,73 @@ static vd_status read_nodes(vd_context *ctx, vd_case *c)
     c->mod_used      = take(&r, "mod.used", type, 2, VD_MOSS_MOD_ROWS, c->config.dim, 0);
     c->head_mod_used = take(&r, "head_mod.used", type, 2, VD_MOSS_HEAD_MOD_ROWS, c->config.dim, 0);
     c->step_f        = take_floats(&r, "step.f32", 2, c->image_rows, c->config.latent_channels);
-    if (refuse_nonfinite(ctx, r.name, "step.f32", c->step_f, c->image_rows * c->config.latent_channels) != VD_OK)
+    if (refuse_nonfinite_tensor(&r, c->mod_used) != VD_OK || refuse_nonfinite_tensor(&r, c->head_mod_used) != VD_OK ||
+        refuse_nonfinite(&r, "step.f32", VD_F32, c->step_f, c->image_rows * c->config.latent_channels) != VD_OK)
         return ctx->status;
     return refuse_rest(&r);
 }
 
-/* A limit must be what was recorded: the largest row error in the file is the worst row in case.json. */
+/* How far a run's direction can be from float32's, given its row errors. Together they are q = ‖e‖/‖f‖. To turn f by an angle a takes an
+ * error of at least ‖f‖ sin a, so sin a <= q, and 1 - cos a <= 1 - sqrt(1 - q²) = q² / (1 + sqrt(1 - q²)). */
+static double largest_cosine(const vd_case_node *node, const float *row_errors)
+{
+    double ee = 0, ff = 0;
+    for (int64_t i = 0; i < node->rows; i++) {
+        ee += (double)row_errors[i] * (double)row_errors[i] * node->row_squares[i];
+        ff += node->row_squares[i];
+    }
+    const double q = ff > 0 ? ee / ff : 0;
+    return q < 1 ? q / (1 + sqrt(1 - q)) : 2;
+}
+
+/* A limit must be what was recorded, as far as the files can tell: the largest row error is the worst row in case.json; the cosine error
+ * there is no larger than the row errors allow, nor than that of the run's bytes, where they are kept (a narrower limit lets nothing through).
+ * And it must be honest: the published module's roundings, in whatever order it sums, move no row by its own length. */
 static vd_status check_mark(reader *r, const vd_case_run *run, const vd_case_node *node, const vd_case_mark *mark)
 {
     double worst = 0;
-    for (int64_t i = 0; mark->row_errors && i < node->rows; i++) {
+    if (!mark->row_errors)
+        return r->ctx->status;
+    for (int64_t i = 0; i < node->rows; i++) {
         if (!(mark->row_errors[i] >= 0 && isfinite(mark->row_errors[i])))
             return vd_fail(r->ctx, VD_BAD_FILE, "case-range", "%s: run %s, node %s: row %lld's error is %g; a limit cannot come from it", r->name, run->name, node->name,
                            (long long)i, (double)mark->row_errors[i]);
         worst = fmax(worst, (double)mark->row_errors[i]);
     }
-    if (mark->row_errors && fabs(worst - mark->worst_row) > 1e-5 * worst + 1e-30)
+    if (fabs(worst - mark->worst_row) > 1e-5 * worst + 1e-30)
         return vd_fail(r->ctx, VD_BAD_FILE, "case-runs", "%s: run %s, node %s: the largest row error is %.9g; case.json says %.9g", r->name, run->name, node->name, worst,
                        mark->worst_row);
-    return r->ctx->status;
+    if (worst > most_row || mark->cosine > most_cosine)
+        return vd_fail(r->ctx, VD_BAD_FILE, "case-runs", "%s: run %s, node %s: worst row %.3g, cosine error %.3g; no honest run is beyond %g and %g: record the case again",
+                       r->name, run->name, node->name, worst, mark->cosine, most_row, most_cosine);
+    const double most = largest_cosine(node, mark->row_errors);
+    if (mark->cosine > most * (1 + slack) + least)
+        return vd_fail(r->ctx, VD_BAD_FILE, "case-runs", "%s: run %s, node %s: case.json says a cosine error of %.9g; the row errors allow at most %.9g", r->name, run->name,
+                       node->name, mark->cosine, most);
+    if (!mark->bytes)
+        return VD_OK;
+    vd_distance distance;
+    vd_distance_measure(mark->bytes->type, mark->bytes->data, node->f, node->rows, node->cols, NULL, &distance);
+    if (!(mark->cosine <= distance.cosine * (1 + slack) + least) || !(fabs(distance.worst_row - worst) <= slack * worst + least))
+        return vd_fail(r->ctx, VD_BAD_FILE, "case-runs", "%s: run %s, node %s: its bytes have cosine error %.9g and worst row %.9g; the case says %.9g and %.9g", r->name,
+                       run->name, node->name, distance.cosine, distance.worst_row, mark->cosine, worst);
+    return VD_OK;
+}
+
+/* The whole step is judged beside the runs' own: a distance that is not finite would make everything look near. */
+static vd_status check_step(reader *r, const vd_case *c, const vd_case_run *run)
+{
+    vd_distance   distance;
+    const int64_t count = c->image_rows * c->config.latent_channels;
+    char          name[128];
+    snprintf(name, sizeof name, "%s/step", run->name);
+    if (!run->step || refuse_nonfinite(r, name, VD_F32, run->step, count) != VD_OK || refuse_nonfinite_tensor(r, run->step_bytes) != VD_OK)
+        return r->ctx->status;
+    vd_distance_measure(VD_F32, run->step, c->step_f, c->image_rows, c->config.latent_channels, NULL, &distance);
+    if (!isfinite(distance.l2) || !isfinite(distance.worst_row))
+        return vd_fail(r->ctx, VD_BAD_FILE, "case-range", "%s: run %s: row %lld of its whole step has an infinite distance to step.f32, which is zero there", r->name, run->name,
+                       (long long)distance.worst_row_index);
+    return VD_OK;
 }
 
 static vd_status read_runs(vd_context *ctx, vd_case *c)
@@ -191,6 +277,8 @@ static vd_status read_runs(vd_context *ctx, vd_case *c)
             snprintf(name, sizeof name, "%s/step.bytes", run->name);
             run->step_bytes = take_bytes(&r, name, c->image_rows, c->config.latent_channels);
         }
+        if (check_step(&r, c, run) != VD_OK)
+            return ctx->status;
     }
     return refuse_rest(&r);
 }

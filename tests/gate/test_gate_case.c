@@ -148,6 +148,8 @@ static const change changes[] = {
     {"runs/3/nodes/x.2/cosine", "3", "case-range", "cosine"},
     {"runs/3/nodes/x.2/worst_row", "-0.5", "case-range", "worst_row"},
     {"runs/3/nodes/x.2/worst_row", "0.5", "case-runs", "largest row error"}, /* a limit made wider by hand */
+    {"runs/3/nodes/x.2/cosine", "2.0", "case-runs", "no honest run"},
+    {"runs/3/nodes/x.2/cosine", "0.4", "case-runs", "row errors allow"},
     {"runs/3/nodes/x.2/worst_row_index", "32", "case-range", "worst_row_index"},
     {"runs/3/step", NULL, "case-missing-key", "step"},
     {"runs/3/step/l2", "-1", "case-range", "l2"},
@@ -224,8 +226,7 @@ static void test_changed_text(void **state)
 static void test_changed_tensors(void **state)
 {
     (void)state;
-    static float zeros[64 * 256];
-    float        wrong[256] = {0};
+    static float zeros[64 * 256], wrong[64 * 256];
     vd_context  *ctx;
     case_copy    copy;
     wrong[3] = NAN;
@@ -246,6 +247,13 @@ static void test_changed_tensors(void **state)
         {"runs", "heads/x.3.row_errors", {.type = VD_F32, .rank = 1, .shape = {32}, .data = zeros}, false, "case-runs", "largest row error"},
         {"runs", "heads/x.3.row_errors", {.type = VD_F32, .rank = 1, .shape = {32}, .data = wrong}, false, "case-range", "row 3"},
         {"runs", "heads/step", {0}, true, "missing-tensor", "heads/step"},
+        {"runs", "heads/step", {.type = VD_F32, .rank = 2, .shape = {20, 16}, .data = wrong}, false, "case-range", "heads/step holds nan"},
+        {"nodes", "step.f32", {.type = VD_F32, .rank = 2, .shape = {20, 16}, .data = wrong}, false, "case-range", "step.f32 holds nan"},
+        {"nodes", "step.f32", {.type = VD_F32, .rank = 2, .shape = {20, 16}, .data = zeros}, false, "case-range", "infinite"},
+        {"nodes", "x.2.f32", {.type = VD_F32, .rank = 2, .shape = {32, 256}, .data = wrong}, false, "case-range", "x.2.f32 holds nan"},
+        {"nodes", "x.2.in", {.type = VD_F32, .rank = 2, .shape = {32, 256}, .data = wrong}, false, "case-range", "x.2.in holds nan"},
+        {"nodes", "mod.used", {.type = VD_F32, .rank = 2, .shape = {6, 256}, .data = wrong}, false, "case-range", "mod.used holds nan"},
+        {"inputs", "latents", {.type = VD_F32, .rank = 3, .shape = {16, 4, 5}, .data = wrong}, false, "case-range", "latents holds nan"},
         {"runs", "other/step", {.type = VD_F32, .rank = 2, .shape = {20, 16}, .data = zeros}, false, "unexpected-tensor", "tensors"},
     };
     assert_int_equal(vd_open(NULL, &ctx), VD_OK);
@@ -272,6 +280,48 @@ static void test_changed_tensors(void **state)
     vd_close(ctx);
 }
 
+/* A cosine limit is bound by the rows': a tenth more than was recorded is refused at every node of every run, a thousandth more where the
+ * bytes are kept; and a run is no yardstick when its rows err by their own length. */
+static void test_bound(void **state)
+{
+    (void)state;
+    static const char bf16[] = MODELS "/moss-small/case-bf16";
+    static float      huge[256];
+    vd_context       *ctx;
+    case_copy         copy;
+    assert_int_equal(vd_open(NULL, &ctx), VD_OK);
+    case_copy_open(&copy, ctx, bf16);
+    json_t     *runs = json_object_get(copy.json, "runs"), *node;
+    const char *name;
+    for (size_t k = 0; k < json_array_size(runs); k += k == 3 ? 1 : 3) {
+        json_t      *run   = json_array_get(runs, k);
+        const double times = json_is_true(json_object_get(run, "bytes")) ? 1.001 : 1.1;
+        json_object_foreach(json_object_get(run, "nodes"), name, node) {
+            const double cosine = json_number_value(json_object_get(node, "cosine"));
+            if (cosine < 1e-9)
+                continue;
+            json_object_set_new(node, "cosine", json_real(cosine * times));
+            case_copy_write(&copy, copy.json);
+            expect(&copy, VD_BAD_FILE, "case-runs", name);
+            json_object_set_new(node, "cosine", json_real(cosine));
+        }
+    }
+    /* Rows, maximum and cosine error all forged together. */
+    for (int i = 0; i < 256; i++)
+        huge[i] = 1.5f;
+    const vd_tensor with = {.type = VD_F32, .rank = 1, .shape = {40}, .data = huge};
+    json_t         *json = case_copy_change_tensor(&copy, "runs", "heads/text.0.row_errors", &with), *run;
+    size_t          i;
+    json_array_foreach(json_object_get(json, "runs"), i, run)
+        if (strcmp(json_string_value(json_object_get(run, "name")), "heads") == 0)
+            json_object_set_new(json_object_get(json_object_get(run, "nodes"), "text.0"), "worst_row", json_real(1.5));
+    case_copy_write(&copy, json);
+    json_decref(json);
+    expect(&copy, VD_BAD_FILE, "case-runs", "no honest run");
+    case_copy_close(&copy);
+    vd_close(ctx);
+}
+
 static void test_places(void **state)
 {
     (void)state;
@@ -290,7 +340,7 @@ static void test_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good), cmocka_unit_test(test_changed_json), cmocka_unit_test(test_changed_text), cmocka_unit_test(test_changed_tensors), cmocka_unit_test(test_places),
+        cmocka_unit_test(test_good), cmocka_unit_test(test_changed_json), cmocka_unit_test(test_changed_text), cmocka_unit_test(test_changed_tensors), cmocka_unit_test(test_bound), cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
