@@ -6,6 +6,7 @@
 #include "contract/contract.h"
 #include "formats/file.h"
 #include "gate/fault_run.h"
+#include "models/moss_image/nodes.h"
 
 bool vd_fault_sees(const vd_fault *f, const vd_tensor *value, const char *inner)
 {
@@ -125,18 +126,19 @@ static const vd_case_node *first_block(const vd_case *c)
     return NULL;
 }
 
-/* "b20" and "x.21" both name block 20. */
+/* "b20" and "x.21" both name block 20. Numbers are read as in names of nodes: no sign, no leading zero. */
 static const vd_case_node *node_at(const vd_case *c, const char *place)
 {
+    char    name[VD_MOSS_NODE_NAME];
     int64_t block = -1;
-    if (place[0] == 'b' && place[1] >= '0' && place[1] <= '9') {
-        char *end;
-        block = strtoll(place + 1, &end, 10);
-        if (*end)
-            return NULL;
-        return node_of_block(c, block);
-    }
-    return find_node(c, place);
+    if (place[0] != 'b')
+        return find_node(c, place);
+    if (strchr(place, '.') || snprintf(name, sizeof name, "%s.a", place) >= (int)sizeof name)
+        return NULL;
+    const int64_t index = vd_moss_node_find(name, c->config.layers);
+    if (index >= 0)
+        vd_moss_node_at(index, c->config.layers, &block);
+    return node_of_block(c, block);
 }
 
 static vd_status find_place(vd_context *ctx, vd_fault *f, const char *place)

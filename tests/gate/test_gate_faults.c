@@ -183,6 +183,7 @@ static void test_refused(void **state)
         {"row-7%", "row-5%"},          {"", "faults:"},               {"row-5%@x.5", "places"},     {"row-5%@x.99", "places"}, {"row-5%@", "places"},
         {"row-5%@b4", "skipped"},      {"row-5%@b1x", "places"},      {"block-missing@video", "places"}, {"sign@x.1", "velocity"},  {"t-bf16@head_mod", "mod"},
         {"rope-axes@b1", "all blocks"}, {"norm-eps@everything", "all"}, {"row-5%@b99999999999999999999", "places"},
+        {"row-5%@b03", "places"},      {"row-5%@b+3", "places"},      {"row-5%@b 3", "places"},     {"row-5%@x.03", "places"}, {"row-5%@b3.a", "places"},  {"row-5%@b", "places"},
     };
     bench b;
     bench_open(&b, "case-f32");
