@@ -364,7 +364,7 @@ typedef struct vd_gate_result {
     const char *const   *causes;       /* what failed, where, and the likely cause: sentences, most telling first */
     const vd_gate_fault *planted;      /* NULL: none */
     const char          *planted_at;   /* the gate node where it must show */
-    bool                 caught;       /* that node is the first that failed */
+    bool                 caught;       /* that node is the first that failed, and holds without the fault */
     int64_t              fact_count;   /* sizes, constants as the model uses them, versions, hashes of the case's files */
     const vd_gate_fact  *facts;
     int64_t              weight_count; /* weight files, and how each was checked: "hash", "size" */
@@ -473,7 +473,7 @@ typedef struct vd_op_options {
     const char *out;       /* "bf16", "f32"; NULL (default): the data's type */
     const char *round;     /* type after each inner operation of norm_modulate, rotary, situ: "bf16", "f32"; NULL (default): the data's type */
     const char *form;      /* rms_norm: "cast-before-weight" (default) or "fused", which fixes the order of the sum and the roundings */
-    double      eps;       /* 0 (default): 1e-6 */
+    double      eps;       /* of the norms, taken as it is: 0 <= eps < 1; vd_op_options_init sets 1e-6 */
     const char *kind;      /* sinusoid: "moss" (default) or "h3" */
     int64_t     dim;       /* sinusoid: 0 (default): 256 */
     void       *reserved[8];

@@ -370,9 +370,19 @@ static void say_uncaught(findings *f)
     const vd_gate_result *r = f->job->result;
     if (!r->planted || r->caught)
         return;
+    if (f->job->fails_anyway) {
+        say(f, vd_keep_format(f->job->keep, "%s fails without %s as well: the case fails by itself there, and says nothing about the fault; gate it without --plant first",
+                              r->planted_at, r->planted->name));
+        return;
+    }
     for (int64_t i = 0; i < r->node_count; i++)
         if (strcmp(r->nodes[i].name, r->planted_at) == 0) {
             const vd_gate_node *n = &r->nodes[i];
+            if (r->first_failed >= 0 && r->first_failed < i) {
+                say(f, vd_keep_format(f->job->keep, "%s fails, which %s, planted at %s, does not touch: the case fails by itself; gate it without --plant first",
+                                      r->nodes[r->first_failed].name, r->planted->name, r->planted_at));
+                return;
+            }
             say(f, vd_keep_format(f->job->keep, "%s, planted at %s, is below this case's power there: %.2f times the runs' largest cosine error, %.2f times their worst row (limit 1.25)%s",
                                   r->planted->name, r->planted_at, n->cosine.ratio, n->worst_row.ratio,
                                   n->bytes_differ > 0 ? "; the recorded bytes show it" : n->bytes_differ == 0 ? "; it changed no byte of this node" : ""));

@@ -8,6 +8,7 @@
 #include "formats/file.h"
 #include "gate/gate_job.h"
 #include "gate/stats.h"
+#include "models/model.h"
 
 /* A result and everything that it points to. */
 typedef struct owned_result {
@@ -209,23 +210,23 @@ static vd_status tell_command(vd_gate_job *job, const char *model_path)
 /* ---- The work ---- */
 
 /* The second run goes over one thread more: repeating bytes must not be an accident of how the work was cut. */
-static vd_status run_again(vd_gate_job *job, const vd_case_node *node, const char *wanted, vd_values *out)
+static vd_status run_again(vd_gate_job *job, const vd_case_node *node, bool planted, const char *wanted, vd_values *out)
 {
     const int threads = job->ctx->threads;
     job->ctx->threads = threads < 1024 ? threads + 1 : threads - 1;
-    const vd_status status = vd_run_node(job, node, 1, true, wanted, NULL, out);
+    const vd_status status = vd_run_node(job, node, 1, planted, wanted, NULL, out);
     job->ctx->threads = threads;
     return status;
 }
 
-static vd_status gate_node(vd_gate_job *job, const vd_case_node *node, vd_gate_node *out)
+static vd_status gate_node(vd_gate_job *job, const vd_case_node *node, bool planted, vd_gate_node *out)
 {
     vd_values    first = {0}, second = {0};
     const double start  = now();
-    vd_status    status = vd_run_node(job, node, 0, true, node->name, NULL, &first);
+    vd_status    status = vd_run_node(job, node, 0, planted, node->name, NULL, &first);
     out->seconds        = now() - start;
     if (status == VD_OK)
-        status = run_again(job, node, node->name, &second);
+        status = run_again(job, node, planted, node->name, &second);
     const vd_tensor *a = vd_values_find(&first, node->name), *b = vd_values_find(&second, node->name);
     if (status == VD_OK && (!a || !b || a->shape[0] != node->rows || a->shape[1] != node->cols))
         status = vd_fail(job->ctx, VD_INTERNAL, "gate", "node %s did not come out of the forward as [%lld, %lld]; please report this", node->name, (long long)node->rows,
@@ -247,7 +248,7 @@ static vd_status gate_step(vd_gate_job *job)
     vd_status     status = vd_run_node(job, NULL, 0, true, "velocity", NULL, &first);
     out->seconds         = now() - start;
     if (status == VD_OK)
-        status = run_again(job, NULL, "velocity", &second);
+        status = run_again(job, NULL, true, "velocity", &second);
     const vd_tensor *a = vd_values_find(&first, "velocity"), *b = vd_values_find(&second, "velocity");
     if (status == VD_OK && (!a || !b))
         status = vd_fail(job->ctx, VD_INTERNAL, "gate", "the whole step gave no velocity; please report this");
@@ -285,7 +286,7 @@ static vd_status gate_all(vd_gate_job *job)
     result->nodes = job->nodes, result->first_failed = -1;
     for (int64_t i = 0; i < c->node_count; i++) {
         vd_gate_node *node = &job->nodes[i];
-        if (vd_report_progress(job->ctx, "node", i, total) != VD_OK || gate_node(job, &c->nodes[i], node) != VD_OK)
+        if (vd_report_progress(job->ctx, "node", i, total) != VD_OK || gate_node(job, &c->nodes[i], true, node) != VD_OK)
             return job->ctx->status;
         vd_gate_statistic *statistics[] = {&node->cosine, &node->worst_row};
         for (int k = 0; k < 2; k++) {
@@ -314,6 +315,17 @@ static bool sets_limits(const vd_gate_result *r)
             if (r->runs[k].limit && strcmp(r->runs[k].name, r->nodes[i].bytes_run) == 0)
                 return true;
     return false;
+}
+
+/* A fault is caught where its node fails with it and holds without it: a node that fails anyway says nothing about the fault. */
+static vd_status judge_catch(vd_gate_job *job)
+{
+    vd_gate_node without = {0};
+    if (gate_node(job, &job->c->nodes[job->result->first_failed], false, &without) != VD_OK)
+        return job->ctx->status;
+    job->result->caught = without.verdict != VD_VERDICT_FAIL;
+    job->fails_anyway   = !job->result->caught;
+    return VD_OK;
 }
 
 static vd_status sum_up(vd_gate_job *job)
@@ -349,15 +361,21 @@ static vd_status sum_up(vd_gate_job *job)
     if (job->fault && r->summary) {
         r->planted    = vd_fault_kind_of(job->fault);
         r->planted_at = vd_keep_format(job->keep, "%s", vd_fault_node(job->fault));
-        r->caught     = r->planted_at && r->first_failed >= 0 && strcmp(r->nodes[r->first_failed].name, r->planted_at) == 0;
+        if (r->planted_at && r->first_failed >= 0 && strcmp(r->nodes[r->first_failed].name, r->planted_at) == 0)
+            return judge_catch(job);
     }
     return job->ctx->status;
 }
 
 static vd_status check_options(vd_context *ctx, const vd_gate_options *o, const vd_case *c)
 {
-    if ((unsigned)o->arith >= VD_ARITH_COUNT || (unsigned)o->match >= VD_MATCH_COUNT || o->policy < -1 || o->policy >= VD_POLICY_COUNT)
-        return vd_fail(ctx, VD_BAD_ARGUMENT, "options", "policy %d, arith %d, match %d: one of them is no known value", o->policy, (int)o->arith, (int)o->match);
+    vd_forward_options forward;
+    if (o->policy < -1 || o->policy >= VD_POLICY_COUNT)
+        return vd_fail(ctx, VD_BAD_ARGUMENT, "options", "policy %d is no known value", o->policy);
+    vd_forward_options_init(&forward);
+    forward.policy = c->policy, forward.arith = o->arith, forward.match = o->match;
+    if (vd_model_check_choices(ctx, &forward) != VD_OK)
+        return ctx->status;
     if (o->policy >= 0 && o->policy != (int)c->policy)
         return vd_fail(ctx, VD_UNSUPPORTED, "policy", "%s was recorded for policy %s; it cannot judge %s, whose rounding points are others: record a case with --policy %s", c->path,
                        vd_policy_name(c->policy), vd_policy_name((vd_policy)o->policy), vd_policy_name((vd_policy)o->policy));

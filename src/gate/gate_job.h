@@ -19,6 +19,7 @@ typedef struct vd_gate_job {
     vd_case               *c;
     vd_moss_model         *model;   /* the true one */
     vd_fault              *fault;   /* or NULL */
+    bool                   fails_anyway; /* the fault's node fails without the fault as well */
     vd_gate_result        *result;
     vd_gate_node          *nodes;   /* result->nodes, writable */
     vd_keep               *keep;    /* the result's memory */

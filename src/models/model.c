@@ -75,7 +75,7 @@ const vd_moss_model *vd_model_moss(const vd_model *model) { return model->moss; 
 
 void vd_forward_options_init(vd_forward_options *options) { memset(options, 0, sizeof *options); }
 
-static vd_status check_choices(vd_context *ctx, const vd_forward_options *o)
+vd_status vd_model_check_choices(vd_context *ctx, const vd_forward_options *o)
 {
     if (!o)
         return vd_fail(ctx, VD_BAD_ARGUMENT, "options", "no options: pass a struct that vd_forward_options_init has filled");
@@ -89,7 +89,7 @@ static vd_status check_choices(vd_context *ctx, const vd_forward_options *o)
 vd_status vd_forward(vd_context *ctx, const vd_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count)
 {
     vd_clear_error(ctx);
-    if (check_choices(ctx, options))
+    if (vd_model_check_choices(ctx, options))
         return ctx->status;
     return vd_moss_forward(ctx, model->moss, options, samples, sample_count, NULL, NULL);
 }
@@ -97,7 +97,7 @@ vd_status vd_forward(vd_context *ctx, const vd_model *model, const vd_forward_op
 vd_status vd_plan_memory(vd_context *ctx, const vd_model *model, const vd_forward_options *options, const vd_sample *samples, int sample_count, vd_memory_plan *plan)
 {
     vd_clear_error(ctx);
-    if (check_choices(ctx, options))
+    if (vd_model_check_choices(ctx, options))
         return ctx->status;
     return vd_moss_plan(ctx, model->moss, options, samples, sample_count, plan);
 }

@@ -193,6 +193,10 @@ static void test_refused(void **state)
     vd_gate_options_init(&options);
     options.plant = "nothing";
     gate(ctx, small, &options, VD_BAD_ARGUMENT);
+    vd_gate_options_init(&options);
+    options.arith = VD_ARITH_FMA, options.match = VD_MATCH_TORCH_2_11_H200; /* what a forward refuses, a gate refuses */
+    gate(ctx, large, &options, VD_UNSUPPORTED);
+    assert_string_equal(vd_error_reason(ctx), "match");
     gate(ctx, MODELS "/moss-small/nowhere", NULL, VD_IO);
     /* Not the recorded model: by configuration, by size, by hash; no model at all. */
     case_copy_open(&copy, ctx, small);
@@ -256,6 +260,21 @@ static void test_can_fail(void **state)
     assert_int_equal(vd_gate(ctx, copy.path, model, &options, &r), VD_FAILED);
     assert_string_equal(r->nodes[r->first_failed].name, "x.3");
     assert_true(says(r, "every operation returns its contract's bytes"));
+    vd_gate_result_free(ctx, r);
+    /* And a fault planted where the case fails by itself, or behind it, is not caught. */
+    const struct { const char *plant, *words; } list[] = {{"norm-eps@x.3", "fails without norm-eps as well"}, {"row-5%@x.3", "fails without row-5% as well"},
+                                                          {"row-5%@x.4", "does not touch"}};
+    for (i = 0; i < sizeof list / sizeof *list; i++) {
+        options.plant = list[i].plant;
+        vd_clear_error(ctx);
+        assert_int_equal(vd_gate(ctx, copy.path, model, &options, &r), VD_FAILED);
+        assert_true(!r->caught && says(r, list[i].words) && !says(r, "below this case's power"));
+        vd_gate_result_free(ctx, r);
+    }
+    options.plant = "row-5%@x.2"; /* before it: caught as ever */
+    vd_clear_error(ctx);
+    assert_int_equal(vd_gate(ctx, copy.path, model, &options, &r), VD_FAILED);
+    assert_true(r->caught);
     vd_gate_result_free(ctx, r);
     case_copy_close(&copy);
     vd_close(ctx);
