@@ -10,6 +10,7 @@ typedef struct scenario {
     vd_status (*run)(vd_context *ctx, const char *inputs, const char *out);
     /* Puts the job's input files below `inputs`, with memory that does not fail; NULL: needs none. */
     vd_status (*prepare)(vd_context *ctx, const char *inputs);
+    bool slow; /* runs only when named, and through the context only */
 } scenario;
 
 extern const scenario scenarios[];
