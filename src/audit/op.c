@@ -34,7 +34,11 @@ const vd_op *vd_op_list(int *count)
     return ops;
 }
 
-void vd_op_options_init(vd_op_options *options) { memset(options, 0, sizeof *options); }
+void vd_op_options_init(vd_op_options *options)
+{
+    memset(options, 0, sizeof *options);
+    options->eps = 1e-6;
+}
 
 /* ---- Checks ---- */
 
@@ -170,17 +174,25 @@ static vd_status only_contract(call *c, const char *only)
                    c->contract);
 }
 
+/* The number of "tc16/split4" or "tc16/split4@1": 1 to 64, without a sign, a space or a leading zero. 0: it is written otherwise. */
+static int read_splits(const char *text)
+{
+    int splits = 0, digits = 0;
+    for (; digits < 2 && text[digits] >= (digits ? '0' : '1') && text[digits] <= '9'; digits++)
+        splits = 10 * splits + (text[digits] - '0');
+    return splits <= 64 && (!text[digits] || !strcmp(text + digits, "@1")) ? splits : 0;
+}
+
 /* "tc16/split4" names the order and the number of slices. */
 static vd_status find_order(call *c, vd_order standard, vd_order *order, int *splits)
 {
     const char *asked = c->options->contract;
-    int         used  = 0;
+    const bool  split = asked && !strncmp(asked, "tc16/split", 10);
     *order            = asked ? vd_order_find(asked) : standard;
     *splits           = 1;
-    if (asked && sscanf(asked, "tc16/split%d%n", splits, &used) == 1 && (!asked[used] || !strcmp(asked + used, "@1")) && *splits >= 1 &&
-        *splits <= 64)
+    if (split && (*splits = read_splits(asked + 10)) > 0)
         *order = VD_TC16_SPLIT;
-    else if (*order == VD_TC16_SPLIT)
+    else if (split)
         return vd_fail(c->ctx, VD_BAD_ARGUMENT, "contract", "tc16/splitS needs its number of slices: tc16/split2 to tc16/split64");
     if (*order == VD_ORDER_NONE)
         return vd_fail(c->ctx, VD_UNSUPPORTED, "contract", "contract %s is not known for %s; known are %s, each @1", asked, c->op->name,
@@ -268,8 +280,6 @@ static vd_status run_attention(call *c)
     return c->ctx->status;
 }
 
-static float eps_of(const call *c) { return c->options->eps > 0 ? (float)c->options->eps : 1e-6f; }
-
 static bool names_order(const char *contract, vd_order order) { return contract && vd_order_find(contract) == order; }
 
 /* The form fixes the order; a contract alone implies the form. */
@@ -292,7 +302,7 @@ static vd_status run_rms_norm(call *c)
     if (set_out(c, "y", c->out_type, 2, (int64_t[]){m, n}) || !c->kernels || take_scratch(c, 0))
         return c->ctx->status;
     const vd_rms_norm r = {.order    = fused ? VD_ROWSUM512 : VD_ROWSUM128,
-                           .eps      = eps_of(c),
+                           .eps      = (float)c->options->eps,
                            .m        = m,
                            .n        = n,
                            .cast     = c->round,
@@ -317,7 +327,7 @@ static vd_status run_norm_modulate(call *c)
     if (c->ctx->status || !shift || find_types(c, x->type) || only_contract(c, "rowsum128") || set_out(c, "y", c->out_type, 2, (int64_t[]){m, n}) ||
         !c->kernels || take_scratch(c, 0))
         return c->ctx->status;
-    const vd_norm_modulate r = {.eps      = eps_of(c),
+    const vd_norm_modulate r = {.eps      = (float)c->options->eps,
                                 .m        = m,
                                 .n        = n,
                                 .round    = c->round,
@@ -506,7 +516,7 @@ vd_status vd_op_call(vd_context *ctx, const vd_kernels *kernels, const char *nam
     if (count < 0 || count > 64)
         return vd_fail(ctx, VD_BAD_ARGUMENT, "input-name", "%s takes the inputs %s, not %d tensors", name, c.op->inputs, count);
     if (!(options->eps >= 0 && options->eps < 1))
-        return vd_fail(ctx, VD_BAD_ARGUMENT, "op-option", "eps is %g; it must be above 0 and below 1", options->eps);
+        return vd_fail(ctx, VD_BAD_ARGUMENT, "op-option", "eps is %g; it must be 0 or more, and below 1", options->eps);
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         if (!strcmp(runs[i].name, name))
             runs[i].run(&c);

@@ -126,10 +126,12 @@ static json_t *describe(const kit_case *k, const char *input, const char *output
 
 static vd_status make_case(kit *k, const kit_case *c)
 {
-    vd_context *ctx = k->ctx;
-    vd_tensor   inputs[KIT_INPUTS], out = {0};
-    char        input[128], output[128], contract[32], digits[VD_HASH_TEXT];
-    int         count = 0;
+    vd_context   *ctx = k->ctx;
+    vd_tensor     inputs[KIT_INPUTS], out = {0};
+    char          input[128], output[128], contract[32], digits[VD_HASH_TEXT];
+    int           count   = 0;
+    vd_op_options options = c->options; /* a case without an eps takes the usual one */
+    options.eps           = options.eps > 0 ? options.eps : 1e-6;
     snprintf(input, sizeof input, "%s.in.safetensors", c->shared ? c->shared : c->name);
     snprintf(output, sizeof output, "%s.out.safetensors", c->name);
     vd_status status = VD_OK;
@@ -144,11 +146,11 @@ static vd_status make_case(kit *k, const kit_case *c)
             status = ctx->status;
     }
     if (status == VD_OK)
-        status = vd_op_call(ctx, NULL, c->operation, &c->options, inputs, count, &out, contract);
+        status = vd_op_call(ctx, NULL, c->operation, &options, inputs, count, &out, contract);
     if (status == VD_OK && !(out.data = vd_alloc(ctx, vd_tensor_bytes(&out), "a kit's output")))
         status = ctx->status;
     if (status == VD_OK)
-        status = vd_op_call(ctx, &k->kernels, c->operation, &c->options, inputs, count, &out, contract);
+        status = vd_op_call(ctx, &k->kernels, c->operation, &options, inputs, count, &out, contract);
     if (status == VD_OK)
         status = vd_hash_bytes(ctx, out.data, vd_tensor_bytes(&out), digits);
     char *path = vd_path_join(ctx, k->dir, input);
