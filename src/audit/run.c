@@ -97,6 +97,29 @@ vd_status vd_forward_collect(vd_context *ctx, const vd_model *model, const vd_fo
 
 /* ---- Files ---- */
 
+/* Whether an input is a tensor that a forward could take, used or not: what a file says wrongly is the file's fault. */
+static vd_status check_input(vd_context *ctx, const vd_moss_config *c, const char *path, const vd_tensor *t)
+{
+    const bool     number = t->type == VD_F32 || t->type == VD_BF16, latents = !strcmp(t->name, "latents"), text = !strcmp(t->name, "text");
+    const int64_t *d      = t->shape + (latents && t->rank == 4 && t->shape[0] == 1);
+    const int      rank   = t->rank - (int)(d - t->shape);
+    if (!strcmp(t->name, "t") && (t->type != VD_F32 || rank > 1 || (rank == 1 && d[0] != 1)))
+        return vd_fail(ctx, VD_BAD_FILE, "shape-mismatch", "%s: t must be F32 [1], holding 1000·sigma; the tensor given is %s of rank %d with %lld elements",
+                       path, vd_dtype_name(t->type), rank, (long long)vd_tensor_elements(t));
+    if (latents && (t->type != VD_F32 || rank != 3 || d[0] != c->latent_channels))
+        return vd_fail(ctx, VD_BAD_FILE, "shape-mismatch", "%s: latents must be F32 [%lld, h, w]; the tensor given is %s of rank %d", path,
+                       (long long)c->latent_channels, vd_dtype_name(t->type), t->rank);
+    if (text && (!number || rank != 2 || d[1] != c->text_dim))
+        return vd_fail(ctx, VD_BAD_FILE, "shape-mismatch", "%s: text must be BF16 or F32 [rows, %lld]; the tensor given is %s of rank %d", path,
+                       (long long)c->text_dim, vd_dtype_name(t->type), rank);
+    if (!number)
+        return vd_fail(ctx, VD_BAD_FILE, "dtype-mismatch", "%s: tensor %s is %s; F32 or BF16 is wanted", path, vd_quote(t->name).text,
+                       vd_dtype_name(t->type));
+    if (vd_tensor_elements(t) < 1)
+        return vd_fail(ctx, VD_BAD_FILE, "shape-mismatch", "%s: tensor %s is empty", path, vd_quote(t->name).text);
+    return VD_OK;
+}
+
 vd_status vd_inputs_open(vd_context *ctx, const vd_model *model, const char *path, vd_tensors **file, vd_tensor **list)
 {
     static const char *const known[] = {"latents", "text", "t", "x"};
@@ -118,6 +141,8 @@ vd_status vd_inputs_open(vd_context *ctx, const vd_model *model, const char *pat
             status = vd_fail(ctx, VD_BAD_FILE, "input-name",
                              "%s: tensor %s is no input of this model; inputs are latents, text, t, x and node names such as x.0 or b2.q", path,
                              vd_quote((*list)[i].name).text);
+        else
+            status = check_input(ctx, &vd_model_moss(model)->config, path, &(*list)[i]);
     }
     if (status != VD_OK) {
         vd_free(ctx, *list);
@@ -231,13 +256,35 @@ static vd_status check_paths(run *r)
     return status;
 }
 
+/* `x` stands for what enters the first node of the range, unless that has its own name there: then, or where nothing enters, x would play no part. */
+static vd_status check_x(run *r, int sample)
+{
+    const vd_run_options *o      = r->options;
+    const int64_t         layers = vd_model_moss(r->model)->config.layers, from = o->forward.from ? vd_moss_node_find(o->forward.from, layers) : 0;
+    const char           *path   = o->inputs[sample];
+    char                  name[VD_MOSS_NODE_NAME];
+    int64_t               block, inputs[3];
+    bool                  skipped = false;
+    if (from < 0 || !vd_tensors_find(r->files[sample], "x"))
+        return VD_OK; /* an unknown node the forward names */
+    vd_moss_node_at(from, layers, &block);
+    for (int i = 0; i < o->skip_count; i++)
+        skipped |= o->skip[i] == block;
+    if (from <= VD_MOSS_X0 || vd_moss_node_inputs(from, layers, skipped, inputs) < 1)
+        return vd_fail(r->ctx, VD_BAD_FILE, "input-name", "%s: tensor x stands for the rows that enter the first node, but the run starts with %s; leave "
+                       "x out, give it a node's name, or start later (--from)", path, o->forward.from ? o->forward.from : "the inputs");
+    vd_moss_node_name(inputs[0], layers, name);
+    if (vd_tensors_find(r->files[sample], name))
+        return vd_fail(r->ctx, VD_BAD_FILE, "input-name", "%s: tensors x and %s stand for the same rows; leave one of them out", path, name);
+    return VD_OK;
+}
+
 static vd_status open_samples(run *r)
 {
     const vd_run_options *o = r->options;
     for (int i = 0; i < o->count; i++) {
-        const vd_status status = vd_inputs_open(r->ctx, r->model, o->inputs[i], &r->files[i], &r->inputs[i]);
-        if (status != VD_OK)
-            return status;
+        if (vd_inputs_open(r->ctx, r->model, o->inputs[i], &r->files[i], &r->inputs[i]) || check_x(r, i))
+            return r->ctx->status;
         r->samples[i] = (vd_sample){.inputs      = r->inputs[i],
                                     .input_count = (int)vd_tensors_count(r->files[i]),
                                     .h           = o->h,
