@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "models/match.h"
 #include "models/moss_image/run.h"
 
@@ -462,11 +463,15 @@ vd_status vd_moss_forward(vd_context *ctx, const vd_moss_model *model, const vd_
                           const vd_moss_hooks *hooks, const vd_kernels *kernels)
 {
     vd_moss_run    run = {.ctx = ctx, .model = model, .options = options, .sample_count = sample_count};
-    vd_memory_plan plan;
+    vd_memory_plan plan  = {0};
     void          *arena = NULL;
     vd_status      status = start(&run, kernels, hooks, samples, &plan);
+    const int64_t  need = plan.activations + plan.scratch, free_bytes = status == VD_OK ? vd_available_memory() : -1;
+    if (status == VD_OK && free_bytes >= 0 && need > free_bytes) /* else the kernel would kill the process in the middle */
+        status = vd_fail(ctx, VD_NO_MEMORY, "no-memory", "the forward needs %.1f MB beside the mapped weights, %.1f MB are free: take a smaller size, fewer samples or a machine with more memory",
+                         (double)need / 1e6, (double)free_bytes / 1e6);
     if (status == VD_OK) {
-        arena = vd_alloc(ctx, plan.activations + plan.scratch, "the forward's activations");
+        arena = vd_alloc(ctx, need, "the forward's activations");
         if (arena) {
             vd_moss_place(&run, (int64_t)(uintptr_t)arena);
             run.exec.scratch       = (char *)arena + plan.activations;
